@@ -1,0 +1,1 @@
+"""The doors (facade, engine) and, behind them, the composition root (cutover)."""

@@ -1,0 +1,1 @@
+"""What a runtime may be given. Each capability stands beside the runtime and knows only contracts."""

@@ -1,0 +1,66 @@
+"""Every error this library raises of its own.
+
+    SymfonicError
+    ├── ConfigurationError (ValueError)      a composition is wrong; raised where it is declared
+    │   └── ChildDeclarationError            a child cannot be adopted
+    ├── DelegationError                      a delegation could not be made
+    │   └── UnknownChildError (LookupError)  no child of that name on the roster
+    └── RunError                             a run ended without an answer
+        ├── ModelError                       its model failed for good
+        └── MaxStepsError                    its model kept calling tools past ``options.max_steps``
+
+Errors hold data and log nothing. What happens to a child is never an error in its parent: it is a
+`DelegationRecord`.
+"""
+
+from collections.abc import Sequence
+
+
+class SymfonicError(Exception):
+    """The base of every error of this library."""
+
+
+class ConfigurationError(SymfonicError, ValueError):
+    """A composition is wrong: the message names the culprit and what was expected."""
+
+
+class ChildDeclarationError(ConfigurationError):
+    """A child cannot be adopted as it was declared."""
+
+
+class DelegationError(SymfonicError):
+    """A delegation could not be made."""
+
+
+class UnknownChildError(DelegationError, LookupError):
+    """No child of that name is on the roster.
+
+    ``name`` is what was asked for, ``known`` the declared names in order.
+    """
+
+    def __init__(self, name: str, known: Sequence[str] = ()) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(name, self.known)
+
+    def __str__(self) -> str:
+        return f"unknown sub-agent {self.name!r}; known: {', '.join(self.known) or '(none)'}"
+
+
+class RunError(SymfonicError):
+    """A run ended without an answer. ``run_id`` names the run."""
+
+    def __init__(self, message: str, run_id: str = "") -> None:
+        self.run_id = run_id
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return (type(self), (str(self), self.run_id))
+
+
+class ModelError(RunError):
+    """A run's model failed for good; the original error is the cause."""
+
+
+class MaxStepsError(RunError):
+    """A run's model was called ``options.max_steps`` times and still asked for tools."""

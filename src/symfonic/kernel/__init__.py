@@ -1,0 +1,1 @@
+"""What a run is (contracts) and what runs it (runtime)."""

@@ -1,0 +1,77 @@
+"""What is current for the code being executed, restored on every exit."""
+
+import asyncio
+import threading
+import weakref
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Ambient(Generic[T]):
+    """A value that is current inside a ``with`` block, in its tasks and in its threads' contexts.
+
+    A context variable alone is not enough. Its token cannot be reset from another context, and that
+    is where a generator's block ends when the garbage collector or another task closes it; and resetting
+    blocks out of order would uncover a block that is over or hide one that is not. So a block is marked
+    when it ends, and whoever opened it looks past it. A task or thread that was *started* inside the block
+    keeps seeing it, also after its end: where a piece of work came from does not change.
+    """
+
+    __slots__ = ("_var",)
+
+    def __init__(self, name: str) -> None:
+        self._var: ContextVar[Block[T] | None] = ContextVar(name, default=None)
+
+    def get(self) -> T | None:
+        """The innermost open value, or None."""
+        block = self._var.get()
+        if block is None or not block.ended:
+            return block and block.value
+        here = _executor()
+        while block is not None and block.ended and block.opener == here:
+            block = block.outer
+        return block and block.value
+
+    def open(self, value: T) -> "Block[T]":
+        """A context manager that makes ``value`` current."""
+        return Block(self._var, value)
+
+
+class Block(Generic[T]):
+    """One stretch of execution in which a value is current. Used once."""
+
+    __slots__ = ("_var", "ended", "opener", "outer", "value")
+
+    def __init__(self, var: "ContextVar[Block[T] | None]", value: T) -> None:
+        self._var = var
+        self.value = value
+        self.ended = False
+
+    def __enter__(self) -> T:
+        self.opener = _executor()
+        self.outer = self._var.get()
+        self._var.set(self)
+        return self.value
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.ended = True
+        if self._var.get() is self:
+            self._var.set(self.outer)
+
+
+def _executor() -> object:
+    """What executes this code: a weak reference to the task, or the thread outside any.
+
+    Weak references compare by what they point at, and once it is gone by themselves, so a later task
+    at the same address is never mistaken for it.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return threading.get_ident() if task is None else weakref.ref(task)

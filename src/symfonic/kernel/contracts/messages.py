@@ -1,0 +1,53 @@
+"""What is said in a run: messages, tool calls, and what they cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish to call a tool.
+
+    ``arguments`` is the parsed object, or the model's raw text, which the runtime parses. ``id`` is unique
+    within its reply; the runtime sees to that.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation.
+
+    An assistant's message may carry ``tool_calls``; a tool's answers the one whose id is ``tool_call_id``,
+    and names the tool in ``name``.
+    """
+
+    role: Role
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was spent: tokens, and calls made (failed ones count). Values add up."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.model_calls + other.model_calls,
+            self.tool_calls + other.tool_calls,
+        )

@@ -1,0 +1,64 @@
+"""Who a run is: its own id, its root's and its parent's."""
+
+import os
+import threading
+import time
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from symfonic.kernel.contracts.ambient import Ambient
+
+_current: Ambient["RunIdentity"] = Ambient("symfonic_run_identity")
+_clock = threading.Lock()
+_last_tick = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Where a run stands in its tree. Ids are UUIDv7 text; ``parent_run_id`` is None for a root."""
+
+    run_id: str
+    root_run_id: str
+    parent_run_id: str | None
+
+    @classmethod
+    def root(cls) -> "RunIdentity":
+        """A new lineage: the run is its own root and has no parent."""
+        run_id = new_run_id()
+        return cls(run_id, run_id, None)
+
+    @classmethod
+    def under(cls, root_run_id: str | None, parent_run_id: str | None) -> "RunIdentity":
+        """A new run in a lineage that a caller hands over; what it leaves out is the run's own."""
+        run_id = new_run_id()
+        return cls(run_id, root_run_id or parent_run_id or run_id, parent_run_id or None)
+
+    def child(self) -> "RunIdentity":
+        """A new run under this one, with the same root."""
+        return RunIdentity(new_run_id(), self.root_run_id, self.run_id)
+
+
+def current_run_identity() -> RunIdentity | None:
+    """The identity of the run that this code is executing in, or None outside any."""
+    return _current.get()
+
+
+def run_identity_scope(identity: RunIdentity) -> AbstractContextManager[RunIdentity]:
+    """Make ``identity`` current inside the block; the previous one is restored on every exit."""
+    return _current.open(identity)
+
+
+def new_run_id() -> str:
+    """A UUIDv7 (RFC 9562, method 3): later ids sort later, also within one tick of the clock.
+
+    The 60 bits of time count 1/4096 ms. Where the clock stands still or steps back they go on counting.
+    """
+    global _last_tick
+    tick = time.time_ns() * 4096 // 1_000_000
+    with _clock:
+        if tick <= _last_tick:
+            tick = _last_tick + 1
+        _last_tick = tick
+    tail = int.from_bytes(os.urandom(8), "big") >> 2
+    text = f"{(tick >> 12) << 16 | 0x7000 | tick & 0xFFF:016x}{1 << 63 | tail:016x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,0 +1,142 @@
+"""How values become text that a model reads: tasks, answers, errors. Pure, and never raises."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from datetime import date, time
+from enum import Enum
+from typing import Any
+
+_MAX_NESTING = 64
+_MAX_LEAVES = 20
+_MAX_BITS = 8192  # Python refuses to print much longer numbers
+_URL_PASSWORD = re.compile(r"(://[^\s/:@]*:)[^\s/]*@")
+
+
+def to_text(value: Any) -> str:
+    """A string as it is, any other value as JSON text, never a Python repr.
+
+    Models, dataclasses, mappings, sequences and sets become JSON with non-ASCII characters literal; a lone
+    date, number in text form, path or bytes becomes its plain text. A leaf that has no JSON form degrades to
+    the name of its type.
+    """
+    if isinstance(value, str):
+        return encodable(value)
+    plain = _plain(value, _MAX_NESTING)
+    if isinstance(plain, str):
+        return encodable(plain)
+    return encodable(json.dumps(plain, ensure_ascii=False))
+
+
+def task_text(task: Any) -> str:
+    """A delegated task as text: a string byte for byte, None as ``""``, anything else as JSON."""
+    if isinstance(task, str):
+        return task
+    return "" if task is None else to_text(task)
+
+
+def encodable(text: str) -> str:
+    """The same text with lone surrogates replaced by U+FFFD, so that it can always be encoded."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def error_text(error: BaseException) -> str:
+    """What a model is told of an error: its own words, never blank, without passwords in URLs.
+
+    The class name stands in for a text that is blank or cannot be made; the leaves of an exception group
+    are appended by class and text, the first twenty of them.
+    """
+    text = _own_words(error) or type(error).__name__
+    if isinstance(error, BaseExceptionGroup):
+        leaves = list(_leaves(error, _MAX_NESTING))
+        told = [f"{type(leaf).__name__}: {_own_words(leaf)}".rstrip(": ") for leaf in leaves[:_MAX_LEAVES]]
+        if len(leaves) > _MAX_LEAVES:
+            told.append(f"and {len(leaves) - _MAX_LEAVES} more")
+        text = f"{text}: {'; '.join(told)}"
+    return encodable(_URL_PASSWORD.sub(r"\1***@", text) if "://" in text else text)
+
+
+def preview(text: str, limit: int = 80) -> str:
+    """The quoted beginning of a text, with its length where it was cut."""
+    return repr(text) if len(text) <= limit else f"{text[:limit]!r}… ({len(text)} characters)"
+
+
+def _own_words(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # a __str__ that raises or returns no string: the class name has to do
+        return ""
+    return text if text.strip() else ""
+
+
+def _leaves(error: BaseException, depth: int) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup) and depth:
+        for inner in error.exceptions:
+            yield from _leaves(inner, depth - 1)
+    else:
+        yield error
+
+
+def _plain(value: Any, depth: int) -> Any:
+    """``value`` in terms of None, bool, int, float, str, list and dict."""
+    try:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, Enum):
+            return _plain(value.value, depth)
+        if isinstance(value, int | float | str):
+            return _scalar(value)
+        if depth == 0:
+            return "…"
+        if isinstance(value, BaseException):
+            return f"{type(value).__name__}: {error_text(value)}"
+        return _container(value, depth - 1)
+    except Exception:  # hostile values: one bad leaf must not lose the rest
+        return f"<{type(value).__name__}>"
+
+
+def _scalar(value: int | float | str) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return str(value)  # JSON has no such number
+    if isinstance(value, int):
+        whole = int(value)
+        return whole if whole.bit_length() <= _MAX_BITS else f"<int of {whole.bit_length()} bits>"
+    return float(value)
+
+
+def _container(value: Any, depth: int) -> Any:
+    dump = getattr(type(value), "model_dump", None)
+    if dump is not None:
+        return _plain(dump(value), depth)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name), depth) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(item, depth) for key, item in value.items()}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "replace")
+    if isinstance(value, Set):
+        return sorted((_plain(item, depth) for item in value), key=str)
+    if isinstance(value, Sequence):
+        return [_plain(item, depth) for item in value]
+    if isinstance(value, date | time):
+        return value.isoformat()
+    return str(value) if _has_own_text(value) else f"<{type(value).__name__}>"
+
+
+def _key(key: Any) -> str:
+    plain = _plain(key, 1)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def _has_own_text(value: Any) -> bool:
+    """Whether the type says how it prints (a Decimal, path, UUID); object's default is a repr."""
+    return type(value).__str__ is not object.__str__
