@@ -2,7 +2,8 @@
 
     SymfonicError
     ├── ConfigurationError (ValueError)      a composition is wrong; raised where it is declared
-    │   └── ChildDeclarationError            a child cannot be adopted
+    │   ├── ChildDeclarationError            a child cannot be adopted
+    │   └── TeamFileError                    a team file cannot be used
     ├── DelegationError                      a delegation could not be made
     │   └── UnknownChildError (LookupError)  no child of that name on the roster
     └── RunError                             a run ended without an answer
@@ -26,6 +27,17 @@ class ConfigurationError(SymfonicError, ValueError):
 
 class ChildDeclarationError(ConfigurationError):
     """A child cannot be adopted as it was declared."""
+
+
+class TeamFileError(ConfigurationError):
+    """A team file cannot be used. ``mistakes`` holds one line for each: file, key path, what was expected."""
+
+    def __init__(self, *mistakes: str) -> None:
+        self.mistakes = mistakes
+        super().__init__(*mistakes)
+
+    def __str__(self) -> str:
+        return "\n".join(self.mistakes)
 
 
 class DelegationError(SymfonicError):

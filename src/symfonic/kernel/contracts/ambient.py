@@ -29,11 +29,11 @@ class Ambient(Generic[T]):
         """The innermost open value, or None."""
         block = self._var.get()
         if block is None or not block.ended:
-            return block and block.value
+            return None if block is None else block.value
         here = _executor()
         while block is not None and block.ended and block.opener == here:
             block = block.outer
-        return block and block.value
+        return None if block is None else block.value
 
     def open(self, value: T) -> "Block[T]":
         """A context manager that makes ``value`` current."""

@@ -51,3 +51,6 @@ class Usage:
             self.model_calls + other.model_calls,
             self.tool_calls + other.tool_calls,
         )
+
+
+NO_USAGE = Usage()

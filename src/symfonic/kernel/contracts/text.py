@@ -139,4 +139,5 @@ def _key(key: Any) -> str:
 
 def _has_own_text(value: Any) -> bool:
     """Whether the type says how it prints (a Decimal, path, UUID); object's default is a repr."""
-    return type(value).__str__ is not object.__str__
+    own: object = type(value).__str__
+    return own is not object.__str__

@@ -1,0 +1,86 @@
+"""Contributed tools, bound: as LangChain's where the model or the tools are LangChain's, else as the runtime's own."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from symfonic.agent.cutover.arguments import takes
+from symfonic.agent.cutover.langchain_tools import is_langchain_tool, refusal, structured_tool
+from symfonic.errors import ConfigurationError
+from symfonic.kernel.contracts.tool import Tool
+
+
+def bind_contributed_tool(offered: Any) -> Any:
+    """What a capability offers, as a tool that LangChain executes.
+
+    A LangChain tool comes back untouched, and so does what has no callable ``coroutine``. Raises
+    ConfigurationError if the declared parameters are not those of the coroutine.
+    """
+    if is_langchain_tool(offered):  # first: a StructuredTool has a coroutine too, and a schema to lose
+        return offered
+    coroutine = getattr(offered, "coroutine", None)
+    if not callable(coroutine):
+        return offered
+    parameters = tuple(getattr(offered, "parameters", ()))
+    check_parameters(offered.name, parameters, coroutine)
+    return structured_tool(offered.name, offered.description, coroutine, parameters)
+
+
+def bind_contributed_tools(pairs: Iterable[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
+    """Each pair's tool bound; the capabilities keep their tools and their order."""
+    return tuple((capability, bind_contributed_tool(tool)) for capability, tool in pairs)
+
+
+def check_parameters(name: str, parameters: tuple[str, ...], coroutine: Callable[..., Any]) -> None:
+    """Hold the declared parameter names against the coroutine's signature; an empty declaration checks nothing.
+
+    A ``**kwargs`` takes any declared name, and needs none. Raises ConfigurationError, naming the tool and both sets
+    of names, if one is missing on either side.
+    """
+    if not parameters:
+        return
+    try:
+        actual = inspect.signature(coroutine).parameters
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"tool {name!r}: the signature of {coroutine!r} cannot be read: {error}") from error
+    kinds = {each.kind for each in actual.values()}
+    catch_alls = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = [each for each, parameter in actual.items() if parameter.kind not in catch_alls]
+    undeclared = set(named) - set(parameters)
+    unknown = set(parameters) - set(named)
+    if undeclared or (unknown and inspect.Parameter.VAR_KEYWORD not in kinds):
+        raise ConfigurationError(
+            f"tool {name!r} declares the parameters ({', '.join(parameters)}),"
+            f" but its coroutine takes ({', '.join(named)})"
+        )
+
+
+def tool_from_spec(spec: Any) -> Tool:
+    """A spec (``name``, ``description``, ``coroutine``, ``parameters``) as a runtime tool.
+
+    Arguments are offered as strings and delivered as they come. Raises ConfigurationError if the declared
+    parameters are not those of the coroutine. Its ``invoke`` raises ValueError, saying what the tool takes, if an
+    argument is missing or too many.
+    """
+    name, description, coroutine = spec.name, spec.description, spec.coroutine
+    parameters = tuple(getattr(spec, "parameters", ()))
+    check_parameters(name, parameters, coroutine)
+    try:
+        accepted = takes(coroutine, parameters)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"tool {name!r}: the signature of {coroutine!r} cannot be read: {error}") from error
+    schema = {
+        "type": "object",
+        "properties": {each: {"type": "string"} for each in accepted.accepted},
+        "required": [each for each in accepted.accepted if each in accepted.required],
+        "additionalProperties": False,
+    }
+
+    async def invoke(arguments: Mapping[str, Any]) -> Any:
+        refused = refusal(name, description, arguments, accepted)
+        if refused is not None:
+            raise ValueError(refused)
+        result = accepted.call(coroutine, arguments)
+        return await result if inspect.isawaitable(result) else result
+
+    return Tool(name, description, schema, invoke)

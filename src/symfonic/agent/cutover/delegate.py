@@ -1,0 +1,151 @@
+"""One agent, folded: its tools and children compiled into a plan, and the way of a run through it."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from symfonic.agent.cutover.delegation import delegation_scope, delegation_tools
+from symfonic.agent.cutover.envelope import admit_invocation
+from symfonic.agent.cutover.merge import CALLERS, merge_capability_tools
+from symfonic.agent.cutover.tools import as_tool
+from symfonic.capabilities.delegation.capability import AsyncRunScope, DelegationCapability
+from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
+from symfonic.capabilities.delegation.depth import DepthPolicy, coerce_depth, lowest
+from symfonic.errors import ConfigurationError
+from symfonic.kernel.contracts.messages import Message
+from symfonic.kernel.contracts.model import Model
+from symfonic.kernel.contracts.options import Options
+from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity, run_identity_scope
+from symfonic.kernel.contracts.text import task_text
+from symfonic.kernel.contracts.tool import Tool
+from symfonic.kernel.runtime.registry import ToolRegistry
+from symfonic.kernel.runtime.turn import Turn
+
+_log = logging.getLogger("symfonic.runtime")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that came to its answer."""
+
+    text: str
+    messages: tuple[Message, ...]
+    run: ActiveRun
+
+
+class KernelDelegate:
+    """Everything a run of one agent shares with the others: model, plan, children and bounds. It holds no run state.
+
+    Raises ConfigurationError for a tool that cannot be used, and for names that collide.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        instructions: str | None = None,
+        tools: Sequence[Any] = (),
+        delegation: DelegationCapability | None = None,
+        max_depth: int | None = None,
+        options: Options | None = None,
+    ) -> None:
+        self.model = model
+        self.instructions = instructions
+        self.delegation = delegation
+        self.max_depth = None if max_depth is None else DepthPolicy(max_depth).max_depth
+        self.options = options or Options()
+        own = [as_tool(tool) for tool in tools]
+        contributed = delegation_tools(delegation) if delegation is not None else ()
+        _check_children(own, delegation)
+        self.registry = ToolRegistry(merge_capability_tools(own, [("delegation", tool) for tool in contributed]))
+        self.plan = self.registry.compile()
+        self._offered = self.plan.offer()
+        self._offered_at_ceiling = self.plan.offer(without=[tool.name for tool in contributed])
+        self._context = (
+            delegation.context
+            if delegation is not None
+            else DelegationContext(resolve_scope=self.options.resolve_scope)
+        )
+
+    async def run(
+        self,
+        query: Any,
+        *,
+        scope: Any = None,
+        agent_depth: Any = None,
+        max_depth: int | None = None,
+        root_run_id: str | None = None,
+        parent_run_id: str | None = None,
+        **unknown: Any,
+    ) -> Finished:
+        """Run the plan as the run that the roster opened for this call, or else in a run of its own.
+
+        Raises ConfigurationError for an argument that nothing reads, ModelError and MaxStepsError where the turn
+        cannot be finished.
+        """
+        admit_invocation(
+            {
+                "query": query,
+                "scope": scope,
+                "agent_depth": agent_depth,
+                "max_depth": max_depth,
+                "root_run_id": root_run_id,
+                "parent_run_id": parent_run_id,
+                **unknown,
+            }
+        )
+        enclosing = self._context.active_run()
+        ceiling = self._ceiling(enclosing, max_depth)
+        if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), parent_run_id):
+            enclosing.tighten(ceiling, self.options.observers)
+            return await self._converse(query, enclosing)
+        with run_identity_scope(self._identity(root_run_id, parent_run_id)):
+            async with self._delegation_scope(agent_depth, scope, ceiling) as run:
+                return await self._converse(query, run)
+
+    def _ceiling(self, enclosing: ActiveRun | None, max_depth: int | None) -> int:
+        asked = None if max_depth is None else DepthPolicy(max_depth).max_depth
+        return lowest(enclosing and enclosing.max_depth, self.max_depth, asked)
+
+    def _identity(self, root_run_id: str | None, parent_run_id: str | None) -> RunIdentity:
+        """A run started inside a run is that run's child, whatever lineage it is told."""
+        current = current_run_identity()
+        return RunIdentity.under(root_run_id, parent_run_id) if current is None else current.child()
+
+    def _delegation_scope(self, agent_depth: Any, scope: Any, max_depth: int) -> AbstractAsyncContextManager[ActiveRun]:
+        """Open the run's scope at its depth: inside a run at least one deeper than that, else as told."""
+        depth = coerce_depth(agent_depth)
+        enclosing = self._context.active_run()
+        if enclosing is not None:
+            depth = max(depth, enclosing.depth + 1)
+        bounds = {"max_depth": max_depth, "observers": self.options.observers}
+        if self.delegation is not None:
+            return delegation_scope(self.delegation, depth, scope, **bounds)  # type: ignore[return-value]
+        return AsyncRunScope(lambda: self._context.run_scope(depth=depth, scope=scope, **bounds))
+
+    async def _converse(self, query: Any, run: ActiveRun) -> Finished:
+        identity = run.identity
+        run_id = identity.run_id if identity else ""
+        at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
+        offered = self._offered_at_ceiling if at_ceiling else self._offered
+        turn = Turn(self.model, self.plan, offered, self.options.max_steps, run_id, run.spend)
+        messages = [Message("system", self.instructions)] if self.instructions else []
+        messages.append(Message("user", task_text(query)))
+        _log.debug("run %s at depth %d started (%s)", run_id, run.depth, identity)
+        try:
+            text = await turn.run(messages)
+        except BaseException as error:
+            _log.debug("run %s ended with %s (%s)", run_id, type(error).__name__, identity)
+            raise
+        _log.debug("run %s finished after %d messages (%s)", run_id, len(messages), identity)
+        return Finished(text, tuple(messages), run)
+
+
+def _check_children(tools: Sequence[Tool], delegation: DelegationCapability | None) -> None:
+    shared = next((tool.name for tool in tools if delegation is not None and tool.name in delegation.roster), None)
+    if shared is not None:
+        raise ConfigurationError(
+            f"the sub-agent {shared!r} has the name of {CALLERS}: models could not tell them apart"
+        )

@@ -1,0 +1,129 @@
+"""Tools that extensions offer: a declared JSON Schema and one call, offered to LangChain exactly as declared."""
+
+import functools
+import inspect
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from symfonic.agent.cutover.arguments import Takes
+from symfonic.agent.cutover.langchain_tools import refusal
+from symfonic.errors import ConfigurationError
+from symfonic.kernel.contracts.tool import Tool
+
+ToolContribution = Tool
+"""A tool offered by an extension; anything else with its four members serves as well."""
+
+
+def is_contribution(offered: Any) -> bool:
+    """Whether this has what a contribution has: ``name``, ``description``, ``parameters`` and a callable ``invoke``."""
+    return (
+        not isinstance(offered, type)
+        and isinstance(getattr(offered, "parameters", None), Mapping)
+        and callable(getattr(offered, "invoke", None))
+        and hasattr(offered, "name")
+        and hasattr(offered, "description")
+    )
+
+
+def check_contribution(offered: Any) -> None:
+    """Raises ConfigurationError, naming the tool, if a member of a contribution is not what it has to be."""
+    if not is_contribution(offered):
+        raise ConfigurationError(
+            "a tool contribution has name, description, parameters (a JSON Schema object) and async"
+            f" invoke(arguments), got {offered!r}"
+        )
+    if not isinstance(offered.name, str) or not offered.name.strip():
+        raise ConfigurationError(f"the name of a tool must be a non-empty string, got {offered.name!r}")
+    if not isinstance(offered.description, str):
+        raise ConfigurationError(
+            f"tool {offered.name!r}: its description must be a string, got {offered.description!r}"
+        )
+    kind = offered.parameters.get("type", "object")
+    properties = offered.parameters.get("properties", {})
+    if kind != "object" or not isinstance(properties, Mapping):
+        raise ConfigurationError(
+            f"tool {offered.name!r}: its parameters must be a JSON Schema of type 'object', got type {kind!r}"
+            f" with properties {properties!r}"
+        )
+
+
+def tool_from_contribution(offered: Any) -> Tool:
+    """A contribution as a runtime tool, its schema copied: what changes later changes nothing."""
+    check_contribution(offered)
+    return Tool(offered.name, offered.description, deepcopy(dict(offered.parameters)), offered.invoke)
+
+
+def bind_extension_tool(contribution: Any) -> Any:
+    """A contribution as a LangChain tool that advertises exactly the declared schema.
+
+    ``invoke`` gets the arguments as one mapping, whatever their names. Missing arguments, and surplus ones unless
+    the schema admits them, are answered with a message. A synchronous ``invoke`` works outside an event loop and
+    raises SymfonicError inside a running one. Raises ConfigurationError if the contribution is incomplete.
+    """
+    return _extension_tool_class()(tool_from_contribution(contribution))
+
+
+def _accepted(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Takes:
+    required = schema.get("required", ())
+    names = dict.fromkeys((*schema.get("properties", ()), *required))
+    if _admits_more(schema):
+        names.update(dict.fromkeys(given))
+    return Takes(tuple(names), frozenset(required))
+
+
+def _admits_more(schema: Mapping[str, Any]) -> bool:
+    """Whether arguments beyond ``properties`` are meant: the schema says so, or says it elsewhere."""
+    elsewhere = ("patternProperties", "allOf", "anyOf", "oneOf", "$ref")
+    return (
+        "properties" not in schema
+        or schema.get("additionalProperties", False) is not False
+        or any(key in schema for key in elsewhere)
+    )
+
+
+@functools.cache
+def _extension_tool_class() -> Any:
+    """The class of the tools, made once, when LangChain is first needed."""
+    from langchain_core.tools import BaseTool, ToolException
+
+    class Refused(ToolException):
+        pass
+
+    def explain(error: ToolException) -> str:
+        if isinstance(error, Refused):
+            return str(error)
+        raise error  # the extension's own
+
+    class ExtensionTool(BaseTool):
+        def __init__(self, tool: Tool) -> None:
+            super().__init__(
+                name=tool.name,
+                description=tool.description,
+                args_schema=dict(tool.parameters),
+                handle_tool_error=explain,
+            )
+            self._tool = tool
+            self._declared = deepcopy(dict(tool.parameters))
+
+        _tool: Tool
+        _declared: dict[str, Any]
+
+        @property
+        def args(self) -> dict[str, Any]:
+            return dict(self._declared.get("properties", {}))
+
+        def _run(self, /, **arguments: Any) -> Any:
+            from symfonic.kernel.concurrency.threads import run_blocking
+
+            return run_blocking(lambda: self._arun(**arguments))
+
+        async def _arun(self, /, **arguments: Any) -> Any:
+            accepted = _accepted(self._declared, arguments)
+            refused = refusal(self.name, self.description, arguments, accepted)
+            if refused is not None:
+                raise Refused(refused)
+            result = self._tool.invoke(arguments)
+            return await result if inspect.isawaitable(result) else result
+
+    return ExtensionTool

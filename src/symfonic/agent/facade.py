@@ -1,0 +1,92 @@
+"""`Agent`: the friendly face of one `SymfonicAgent`."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from symfonic.agent.engine import AgentResult, SymfonicAgent
+from symfonic.capabilities.delegation.declarations import AgentRef, SubAgent
+from symfonic.kernel.concurrency.threads import run_blocking
+from symfonic.kernel.contracts.options import Options
+from symfonic.models import resolve_model
+
+__all__ = ["Agent", "AgentRef", "AgentResult", "SubAgent"]
+
+
+class Agent:
+    """An agent: a model, instructions, tools, and sub-agents it may delegate to.
+
+    ``model`` is a model object, ``"offline"``, ``"openai:NAME"``, ``"langchain:PROVIDER:NAME"`` or a LangChain chat
+    model. ``tools`` are plain functions, `symfonic.tool` objects or LangChain tools. ``sub_agents`` are `SubAgent`s.
+    ``max_depth`` is the deepest depth at which anything below may run (None: the enclosing run's ceiling, 2 for a
+    root). The object holds no run state. Raises ConfigurationError for anything that cannot work.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        name: str = "agent",
+        instructions: str | None = None,
+        tools: Sequence[Any] = (),
+        sub_agents: Sequence[Any] = (),
+        max_depth: int | None = None,
+        options: Options | None = None,
+    ) -> None:
+        self.engine = SymfonicAgent(
+            resolve_model(model),
+            name=name,
+            instructions=instructions,
+            tools=tools,
+            sub_agents=sub_agents,
+            max_depth=max_depth,
+            options=options,
+        )
+
+    @property
+    def name(self) -> str:
+        """What the agent is called."""
+        return self.engine.name
+
+    async def run(
+        self,
+        prompt: Any,
+        *,
+        scope: Any = None,
+        agent_depth: Any = None,
+        max_depth: int | None = None,
+        root_run_id: str | None = None,
+        parent_run_id: str | None = None,
+    ) -> AgentResult:
+        """Run to the answer; see `SymfonicAgent.run` for the arguments and the errors."""
+        return await self.engine.run(
+            prompt,
+            scope=scope,
+            agent_depth=agent_depth,
+            max_depth=max_depth,
+            root_run_id=root_run_id,
+            parent_run_id=parent_run_id,
+        )
+
+    def run_sync(self, prompt: Any, *, scope: Any = None, max_depth: int | None = None) -> AgentResult:
+        """Run to the answer from synchronous code: a script, a thread, or a synchronous tool.
+
+        Inside a synchronous tool the run is part of the tree, and a cancellation of the outer run reaches it.
+        Raises SymfonicError in a thread whose event loop is running.
+        """
+        return run_blocking(lambda: self.run(prompt, scope=scope, max_depth=max_depth))
+
+    async def aclose(self) -> None:
+        """Close what the agent owns."""
+        await self.engine.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"Agent({self.name!r})"

@@ -1,0 +1,101 @@
+"""Delegation as one thing to plug into a runtime."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any
+
+from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
+from symfonic.capabilities.delegation.contracts import ChildSpec, DelegationToolSpec, PrebuiltChild, RosterEntry
+from symfonic.capabilities.delegation.depth import DepthPolicy
+from symfonic.capabilities.delegation.lifecycle import ChildLifecycle
+from symfonic.capabilities.delegation.roster import DelegationRoster
+from symfonic.capabilities.delegation.runner_adapter import adapt_child
+from symfonic.capabilities.delegation.tools import DelegationTools
+
+
+class DelegationCapability:
+    """A roster, its tools, the lifecycle of the children, the context they run in, and the ceiling."""
+
+    name = "delegation"
+
+    def __init__(
+        self,
+        *,
+        roster: DelegationRoster,
+        tools: DelegationTools,
+        lifecycle: ChildLifecycle,
+        context: DelegationContext,
+        depth: DepthPolicy | None,
+    ) -> None:
+        self.roster = roster
+        self.tools = tools
+        self.lifecycle = lifecycle
+        self.context = context
+        self.depth = depth
+
+    @classmethod
+    def declare(
+        cls,
+        children: Iterable[PrebuiltChild | ChildSpec],
+        *,
+        max_depth: int | None,
+        context: DelegationContext | None = None,
+        record: bool = True,
+    ) -> "DelegationCapability":
+        """Adopt each child, building those that are declared for us to build.
+
+        Raises ChildDeclarationError for a child that cannot be adopted, ConfigurationError for a ``max_depth``
+        that is not an int >= 0 (None states no ceiling of its own).
+        """
+        depth = None if max_depth is None else DepthPolicy(max_depth)
+        context = context or DelegationContext()
+        owned: list[Any] = []
+        entries: list[RosterEntry] = []
+        for child in children:
+            agent = child.build() if isinstance(child, ChildSpec) else child.agent
+            if isinstance(child, ChildSpec):
+                owned.append(agent)
+            entries.append(
+                RosterEntry(
+                    child.name,
+                    child.description,
+                    adapt_child(child.name, agent, context),
+                    child.when_to_use,
+                    isinstance(child, ChildSpec),
+                    child.examples,
+                )
+            )
+        roster = DelegationRoster(entries)
+        tools = DelegationTools(roster=roster, depth=depth, context=context, record=record)
+        return cls(roster=roster, tools=tools, lifecycle=ChildLifecycle(owned), context=context, depth=depth)
+
+    def tool_specs(self) -> tuple[DelegationToolSpec, ...]:
+        """The tools to offer to the parent's model."""
+        return self.tools.specs()
+
+    def run_scope(self, *, depth: Any, scope: Any = None, **bounds: Any) -> "AsyncRunScope":
+        """An async context manager over `DelegationContext.run_scope` that yields its `ActiveRun`."""
+        return AsyncRunScope(lambda: self.context.run_scope(depth=depth, scope=scope, **bounds))
+
+    async def aclose(self) -> None:
+        """Close the children that were built here."""
+        await self.lifecycle.aclose()
+
+
+class AsyncRunScope:
+    """A run's scope for ``async with``; it is opened on entry."""
+
+    __slots__ = ("_open", "_scope")
+
+    def __init__(self, open_scope: Callable[[], AbstractContextManager[ActiveRun]]) -> None:
+        self._open = open_scope
+
+    async def __aenter__(self) -> ActiveRun:
+        self._scope = self._open()
+        return self._scope.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._scope.__exit__(kind, error, trace)

@@ -1,0 +1,77 @@
+"""How a user declares a child. A bad declaration fails here, not in the middle of a turn."""
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from symfonic.capabilities.delegation.contracts import HasFinalResponse
+from symfonic.capabilities.delegation.errors import ChildDeclarationError
+from symfonic.capabilities.delegation.names import check_declared
+from symfonic.capabilities.delegation.runner_adapter import adapt_child, plan_call
+
+
+@dataclass(frozen=True, slots=True)
+class SubAgent:
+    """A child of an agent: what it is called, what runs, and what the model reads about it.
+
+    ``when_to_use`` is guidance that is shown with the description. ``examples`` are requests the child is
+    meant for, read by models that are routers. Raises ChildDeclarationError if the name is empty or has
+    whitespace, the description is empty, or the agent cannot be adopted.
+    """
+
+    name: str
+    agent: Any
+    description: str
+    when_to_use: str | None = None
+    _: KW_ONLY
+    examples: tuple[str, ...] = ()
+    policy: None = None
+
+    def __post_init__(self) -> None:
+        check_declared(self.name, self.description)
+        if self.when_to_use is not None and not isinstance(self.when_to_use, str):
+            raise ChildDeclarationError(f"when_to_use of {self.name!r} must be a string, got {self.when_to_use!r}")
+        if isinstance(self.examples, str) or not all(isinstance(each, str) for each in self.examples):
+            raise ChildDeclarationError(f"examples of {self.name!r} must be strings in a tuple, got {self.examples!r}")
+        if self.policy is not None:
+            raise ChildDeclarationError(f"policy of {self.name!r} must be None, got {self.policy!r}")
+        object.__setattr__(self, "examples", tuple(self.examples))
+        adapt_child(self.name, self.agent)
+
+
+class AgentRef:
+    """A child named before it exists: ``resolve()`` is called at the first delegation.
+
+    It then speaks for the agent that ``resolve`` returned. This is how a cycle is built; depth bounds it.
+    """
+
+    __slots__ = ("_call", "_resolve")
+
+    def __init__(self, resolve: Callable[[], Any]) -> None:
+        if not callable(resolve):
+            raise ChildDeclarationError(f"AgentRef takes a function that returns the agent, got {resolve!r}")
+        self._resolve = resolve
+        self._call: Callable[[str, dict[str, Any]], Any] | None = None
+
+    async def run(
+        self,
+        query: str,
+        *,
+        scope: Any = None,
+        agent_depth: int | None = None,
+        root_run_id: str | None = None,
+        parent_run_id: str | None = None,
+    ) -> HasFinalResponse:
+        """Run the agent. Raises ChildDeclarationError if what ``resolve`` returned cannot be adopted."""
+        if self._call is None:
+            runner = adapt_child("AgentRef", self._resolve())
+            plan = plan_call(runner)
+            self._call = lambda query, context: plan.call(runner, query, context)
+        context = {
+            "scope": scope,
+            "agent_depth": agent_depth,
+            "root_run_id": root_run_id,
+            "parent_run_id": parent_run_id,
+        }
+        answer: HasFinalResponse = await self._call(query, context)
+        return answer

@@ -1,0 +1,34 @@
+"""What a child may be called, and which names are the same. Pure."""
+
+import unicodedata
+from typing import Any
+
+from symfonic.capabilities.delegation.errors import ChildDeclarationError
+from symfonic.kernel.contracts.text import to_text
+
+_WRAPPING = " \t\r\n\v\f\"'`´‘’‚‛“”„‟«»‹›()[]{}<>"
+_SEPARATORS = str.maketrans({"_": "-", " ": "-"})
+
+
+def normalised(text: str) -> str:
+    """The form in which two names are compared: NFKC, case folded, unwrapped, ``_``, ``-`` and blanks alike."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return folded.strip(_WRAPPING).translate(_SEPARATORS)
+
+
+def spelled(name: Any) -> str:
+    """The text of whatever a model sent for a name; a value that is no string in its JSON form."""
+    return name if isinstance(name, str) else to_text(name)
+
+
+def check_declared(name: Any, description: Any) -> None:
+    """Raises ChildDeclarationError if a child is not declared by a plain name and a description."""
+    if not isinstance(name, str) or not normalised(name):
+        raise ChildDeclarationError(f"a sub-agent needs a non-empty name (a string), got {name!r}")
+    if any(character.isspace() for character in name):
+        raise ChildDeclarationError(f"the sub-agent name {name!r} contains whitespace; use '_' or '-' instead")
+    if not isinstance(description, str) or not description.strip():
+        raise ChildDeclarationError(
+            f"the sub-agent {name!r} needs a non-empty description (a string): the model chooses by it;"
+            f" got {description!r}"
+        )

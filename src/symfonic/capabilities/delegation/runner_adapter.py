@@ -1,0 +1,184 @@
+"""Where a child is adopted: what its ``run`` can take, read from the declared signature, never by trying.
+
+A ``TypeError`` from inside a child's own body must not look like an old signature.
+"""
+
+import inspect
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Any, Final
+
+from symfonic.capabilities.delegation.errors import ChildDeclarationError
+
+ACCEPTS_RUN_LINEAGE: Final = "accepts_run_lineage"
+"""A child with a true attribute of this name is sent ``root_run_id`` and ``parent_run_id`` whatever its signature."""
+
+RETIRED_VAR_KEYWORD: Final = "state_overrides"
+"""A catch-all of this name refuses unknown keys, so it gets only what the signature names."""
+
+LINEAGE: Final = ("root_run_id", "parent_run_id")
+CONTEXT: Final = ("scope", "agent_depth")
+
+_HINT = "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, or any object with an async run(query)."
+
+
+@dataclass
+class ChildResponse:
+    """An adapted child's answer. ``result`` keeps the child's own return value, whole."""
+
+    final_response: str
+    result: Any = None
+    run_id: str = ""
+    root_run_id: str = ""
+    parent_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """How one child is called: whether the task goes by keyword, and which keywords it is sent."""
+
+    query_by_keyword: bool
+    sends: frozenset[str]
+
+    async def call(self, runner: Any, query: str, context: dict[str, Any]) -> Any:
+        """Call ``runner.run``; what comes back is awaited when it is awaitable."""
+        sent = {key: value for key, value in context.items() if key in self.sends}
+        answer = runner.run(query=query, **sent) if self.query_by_keyword else runner.run(query, **sent)
+        return await answer if inspect.isawaitable(answer) else answer
+
+
+def plan_call(runner: Any) -> CallPlan:
+    """Read a runner's signature, once. An unreadable one is taken for the bare contract, ``run(query, **kwargs)``."""
+    lineage = LINEAGE if accepts_run_lineage(runner) else ()
+    parameters = _parameters(runner)
+    if parameters is None:
+        return CallPlan(False, frozenset((*CONTEXT, *lineage)))
+    catch_all = _catch_all(parameters)
+    open_ended = catch_all is not None and catch_all != RETIRED_VAR_KEYWORD
+    context = [key for key in CONTEXT if open_ended or _takes_keyword(parameters, key)]
+    named = [key for key in LINEAGE if _takes_keyword(parameters, key)]
+    positional = any(
+        p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in parameters.values()
+    )
+    by_keyword = _takes_keyword(parameters, "query") or (catch_all is not None and not positional)
+    return CallPlan(by_keyword, frozenset((*context, *named, *lineage)))
+
+
+def speaks_runner_contract(child: Any) -> bool:
+    """Whether its ``run`` has a parameter ``query`` or a ``**kwargs`` catch-all."""
+    parameters = _parameters(child)
+    return parameters is not None and ("query" in parameters or _catch_all(parameters) is not None)
+
+
+def accepts_run_lineage(child: Any) -> bool:
+    """Whether its ``run`` is to be sent ``root_run_id`` and ``parent_run_id``."""
+    if getattr(child, ACCEPTS_RUN_LINEAGE, False):
+        return True
+    parameters = _parameters(child)
+    if parameters is None:
+        return False
+    if all(_takes_keyword(parameters, key) for key in LINEAGE):
+        return True
+    return _catch_all(parameters) not in (None, RETIRED_VAR_KEYWORD)
+
+
+def adapt_child(name: str, child: Any, context: Any = None) -> Any:
+    """The child itself where it speaks the runner contract, a wrapper around an ``Agent``-shaped one.
+
+    ``context`` is the `DelegationContext` that a wrapper falls back on for what a call leaves out.
+    Raises ChildDeclarationError for anything else.
+    """
+    if not isinstance(child, type):
+        if speaks_runner_contract(child):
+            return child
+        parameters = _parameters(child)
+        if parameters is not None and "prompt" in parameters:
+            return AdaptedAgent(child, context)
+    raise ChildDeclarationError(
+        f"PrebuiltChild.agent for {name!r} must expose an async run(query, ...) method (the ChildRunner protocol)"
+        f" or an Agent-shaped run(prompt, ...); got {_described(child)}. {_HINT}"
+    )
+
+
+class AdaptedAgent:
+    """An ``Agent``-shaped child, ``run(prompt, …)`` -> ``.text``, behind the runner contract."""
+
+    __slots__ = ("_by_keyword", "_context", "_takes", "agent")
+
+    def __init__(self, agent: Any, context: Any = None) -> None:
+        parameters = _parameters(agent) or {}
+        self.agent = agent
+        self._context = context
+        self._by_keyword = parameters["prompt"].kind is Parameter.KEYWORD_ONLY
+        self._takes = tuple(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))
+
+    async def run(
+        self,
+        query: str,
+        *,
+        scope: Any = None,
+        agent_depth: int | None = None,
+        root_run_id: str | None = None,
+        parent_run_id: str | None = None,
+    ) -> ChildResponse:
+        """Run the agent and rename what it returns; run ids it does not have are those of the child's scope."""
+        if self._context is not None:
+            scope = self._context.current_scope() if scope is None else scope
+            agent_depth = self._context.current_depth() if agent_depth is None else agent_depth
+        given = {
+            "scope": scope,
+            "agent_depth": agent_depth,
+            "root_run_id": root_run_id,
+            "parent_run_id": parent_run_id,
+        }
+        sent = {key: given[key] for key in self._takes}
+        result = self.agent.run(prompt=query, **sent) if self._by_keyword else self.agent.run(query, **sent)
+        if inspect.isawaitable(result):
+            result = await result
+        return _renamed(result)
+
+    async def aclose(self) -> None:
+        """Close the agent, where it can be closed."""
+        close = getattr(self.agent, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _renamed(result: Any) -> ChildResponse:
+    from symfonic.kernel.contracts.run_identity import current_run_identity
+
+    around = current_run_identity()
+    ids = [getattr(result, key, None) or getattr(around, key, None) for key in ("run_id", *LINEAGE)]
+    run_id, root_run_id, parent_run_id = (str(value) if value else None for value in ids)
+    return ChildResponse(getattr(result, "text", ""), result, run_id or "", root_run_id or "", parent_run_id)
+
+
+def _parameters(child: Any) -> "dict[str, Parameter] | None":
+    """The parameters of the child's ``run``, or None where it is missing, not callable or unreadable."""
+    try:
+        run = child.run
+        return dict(inspect.signature(run).parameters) if callable(run) else None
+    except Exception:  # a signature is whatever an object says it is
+        return None
+
+
+def _takes_keyword(parameters: "dict[str, Parameter]", key: str) -> bool:
+    found = parameters.get(key)
+    return found is not None and found.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+def _catch_all(parameters: "dict[str, Parameter]") -> str | None:
+    return next((name for name, p in parameters.items() if p.kind is Parameter.VAR_KEYWORD), None)
+
+
+def _described(child: Any) -> str:
+    if isinstance(child, type):
+        return f"the class {child.__name__}, not an instance of it"
+    try:
+        run = child.run
+    except Exception:  # a property that raises is as good as missing
+        return f"{type(child).__name__} with run missing"
+    try:
+        return f"{type(child).__name__} with run{inspect.signature(run)}"
+    except Exception:  # as above
+        return f"{type(child).__name__} with run of no readable signature"

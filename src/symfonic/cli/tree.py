@@ -1,0 +1,87 @@
+"""The tree of delegations as observers see it grow."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted, Event
+
+RUNNING, DELIVERED, FAILED, CANCELLED = "running", "delivered", "child_failed", "cancelled"
+
+
+@dataclass(slots=True)
+class Node:
+    """One delegation. ``duration`` is in seconds, and None while it runs."""
+
+    event: DelegationStarted | DelegationRefused
+    outcome: str = RUNNING
+    message: str = ""
+    began: float = field(default_factory=time.monotonic)
+    duration: float | None = None
+    children: "list[Node]" = field(default_factory=list)
+
+    def seconds(self) -> float:
+        """How long it took, or has been taking."""
+        return time.monotonic() - self.began if self.duration is None else self.duration
+
+
+class DelegationTree:
+    """What has been delegated so far. Events may come from any thread, and some twice."""
+
+    def __init__(self) -> None:
+        self._roots: list[Node] = []
+        self._by_run: dict[str, Node] = {}
+        self._cancelling = False
+        self._lock = threading.RLock()  # Ctrl-C may come while it is held
+
+    def note(self, event: Event) -> Node | None:
+        """Add what happened; the node that changed, or None where nothing did."""
+        with self._lock:
+            if isinstance(event, DelegationFinished):
+                return self._finish(event)
+            if isinstance(event, DelegationRefused):
+                node = Node(event, event.outcome, event.message, duration=0.0)
+            elif event.child.run_id in self._by_run:
+                return None
+            else:
+                node = self._by_run[event.child.run_id] = Node(event)
+            above = self._by_run.get(event.caller.run_id) if event.caller else None
+            (above.children if above else self._roots).append(node)
+            return node
+
+    def cancelling(self) -> None:
+        """From now on a child that ends without an answer was cancelled."""
+        self._cancelling = True
+
+    def close(self) -> None:
+        """Nothing runs any more: what has not ended was cancelled."""
+        for node, _ in self.walk():
+            if node.outcome == RUNNING:
+                node.outcome, node.duration = CANCELLED, node.seconds()
+
+    def walk(self) -> list[tuple[Node, int]]:
+        """Every node with its level, parents before their children, siblings in the order they began."""
+        found: list[tuple[Node, int]] = []
+        with self._lock:
+            todo = [(node, 0) for node in reversed(self._roots)]
+            while todo:
+                node, level = todo.pop()
+                found.append((node, level))
+                todo += [(child, level + 1) for child in reversed(node.children)]
+        return found
+
+    def summary(self) -> str:
+        """How many delegations ended in which way: ``2 delivered, 1 cancelled``."""
+        counts: dict[str, int] = {}
+        for node, _ in self.walk():
+            counts[node.outcome] = counts.get(node.outcome, 0) + 1
+        return ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "no delegations"
+
+    def _finish(self, event: DelegationFinished) -> Node | None:
+        node = self._by_run.get(event.child.run_id)
+        if node is None or node.outcome != RUNNING:
+            return None
+        cancelled = self._cancelling and event.outcome == FAILED
+        node.outcome, node.message = (CANCELLED, "") if cancelled else (str(event.outcome), event.message)
+        node.duration = event.duration
+        return node

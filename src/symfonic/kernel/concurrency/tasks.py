@@ -1,0 +1,104 @@
+"""Tasks that are waited for, whatever happens.
+
+`asyncio.TaskGroup` cancels once and then waits for ever for a task that swallowed it, and one failing task ends its
+siblings. Here every task gets its own outcome, and one that swallowed a cancellation is cancelled again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_log = logging.getLogger("symfonic.runtime")
+
+FIRST_PAUSE, LONGEST_PAUSE, MOST_ROUNDS = 0.25, 5.0, 20
+"""Seconds between cancellations of a task that goes on (doubling), and how many there are before it is left."""
+
+
+async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyncio.CancelledError]:
+    """Run every call in a task of its own and return their results in order.
+
+    A call that cancelled itself has the CancelledError for its result. If this is cancelled, every call is
+    cancelled and waited for before the cancellation goes on. Raises the first exception that escapes a call,
+    once all have ended.
+    """
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(call) for call in calls]
+    try:
+        await _all_done(loop, tasks)
+    except asyncio.CancelledError:
+        await put_down(tasks)
+        raise
+    return [_outcome(task) for task in tasks]
+
+
+async def finish_within(work: Awaitable[Any], seconds: float) -> bool:
+    """Whether ``work`` ended in time; if not it is cancelled, and left after a short grace.
+
+    Raises what ``work`` raises; a cancellation of its own making as a RuntimeError.
+    """
+    task = asyncio.get_running_loop().create_task(_awaited(work))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if not done:
+            task.cancel()
+            await asyncio.wait({task}, timeout=FIRST_PAUSE)
+            return False
+    except asyncio.CancelledError:
+        await put_down([task])
+        raise
+    if task.cancelled():
+        raise RuntimeError("it cancelled itself")
+    task.result()
+    return True
+
+
+async def put_down(tasks: Iterable["asyncio.Task[Any]"]) -> None:
+    """Cancel the tasks, again where one goes on regardless, and wait for them.
+
+    A task that outlasts every round is logged and left: nothing can end it, and waiting for ever would only
+    lose the rest as well.
+    """
+    pending = [task for task in tasks if not task.done()]
+    pause = FIRST_PAUSE
+    for _ in range(MOST_ROUNDS):
+        if not pending:
+            return
+        for task in pending:
+            task.cancel()
+        with suppress(asyncio.CancelledError):  # cancelled again: what is below is, too; our caller raises
+            await asyncio.wait(pending, timeout=pause)
+        pending = [task for task in pending if not task.done()]
+        pause = min(2 * pause, LONGEST_PAUSE)
+    _log.error("left %d task(s) that ignore cancellation: %s", len(pending), pending)
+
+
+async def _awaited(work: Awaitable[T]) -> T:
+    return await work
+
+
+async def _all_done(loop: asyncio.AbstractEventLoop, tasks: "Sequence[asyncio.Task[Any]]") -> None:
+    if not tasks:
+        return
+    finished = loop.create_future()
+    running = len(tasks)
+
+    def count(_: "asyncio.Task[Any]") -> None:
+        nonlocal running
+        running -= 1
+        if not running and not finished.done():
+            finished.set_result(None)
+
+    for task in tasks:
+        task.add_done_callback(count)
+    await finished
+
+
+def _outcome(task: "asyncio.Task[T]") -> T | asyncio.CancelledError:
+    try:
+        return task.result()
+    except asyncio.CancelledError as cancelled:
+        return cancelled

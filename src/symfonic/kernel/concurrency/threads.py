@@ -1,0 +1,120 @@
+"""Synchronous code inside a run, and runs inside synchronous code.
+
+A thread is started for each call. A pool would have to be as deep as the deepest nesting of synchronous tools, or
+hang; and a pool's threads keep a process from ending while one of them is stuck.
+"""
+
+import asyncio
+import concurrent.futures
+import contextvars
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from symfonic.errors import SymfonicError
+from symfonic.kernel.concurrency.tasks import put_down
+
+T = TypeVar("T")
+
+_way_back: ContextVar["_WayBack | None"] = ContextVar("symfonic_way_back", default=None)
+
+
+async def run_in_thread(call: Callable[[], T], name: str) -> T:
+    """Run a synchronous call in a thread of its own, with this context.
+
+    Raises what it raises. A thread cannot be stopped: if this is cancelled, the thread's late result and error are
+    ignored, and the runs that it started through `run_blocking` are cancelled and waited for.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+    way_back = _WayBack(loop)
+    context = contextvars.copy_context()
+    context.run(_way_back.set, way_back)
+
+    def work() -> None:
+        try:
+            value = context.run(call)
+        except BaseException as error:
+            _settle(loop, result, error)
+        else:
+            _settle(loop, result, None, value)
+
+    threading.Thread(target=work, name=f"symfonic-{name}", daemon=True).start()
+    try:
+        return await result
+    except asyncio.CancelledError:
+        way_back.cancelled = True
+        raise
+    finally:
+        await way_back.close()
+
+
+def run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine to its end from synchronous code and return its result.
+
+    In a thread that `run_in_thread` started it runs on the loop that waits for the thread, so that a cancellation
+    there reaches it; elsewhere on a loop of its own. Raises SymfonicError in a thread whose loop is running:
+    blocking it would stop the very loop that has to do the work.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        way_back = _way_back.get()
+        return asyncio.run(make()) if way_back is None else way_back.run(make)
+    raise SymfonicError(
+        "an event loop is running in this thread, so blocking it would never end: await the asynchronous call"
+        " instead (await agent.run(...), await tool.ainvoke(...)), or call this from another thread"
+    )
+
+
+class _WayBack:
+    """From a thread to the loop that waits for it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.closed = self.cancelled = False
+
+    def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if self.cancelled:
+            raise asyncio.CancelledError
+        if self.closed:  # a thread that outlives the call it was started for
+            return asyncio.run(make())
+        try:
+            return asyncio.run_coroutine_threadsafe(self._tracked(make), self._loop).result()
+        except concurrent.futures.CancelledError as cancelled:
+            raise asyncio.CancelledError from cancelled
+
+    async def close(self) -> None:
+        self.closed = True
+        await put_down(self._tasks)
+
+    async def _tracked(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if self.closed:
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine is always run by a task
+        self._tasks.add(task)
+        try:
+            return await make()
+        finally:
+            self._tasks.discard(task)
+
+
+def _settle(
+    loop: asyncio.AbstractEventLoop, result: "asyncio.Future[Any]", error: BaseException | None, value: Any = None
+) -> None:
+    def settle() -> None:
+        if result.done():
+            return  # the caller has gone
+        if isinstance(error, StopIteration):  # a future cannot hold one
+            result.set_exception(RuntimeError(f"StopIteration: {error}"))
+        elif error is not None:
+            result.set_exception(error)
+        else:
+            result.set_result(value)
+
+    with suppress(RuntimeError):  # the loop has closed: nobody waits
+        loop.call_soon_threadsafe(settle)

@@ -1,0 +1,118 @@
+"""What a run executes: compiled once, immutable afterwards, shared by every run of an agent."""
+
+import copy
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from symfonic.errors import ConfigurationError
+from symfonic.kernel.contracts.text import encodable, preview
+from symfonic.kernel.contracts.tool import Tool
+
+
+class BadCallError(Exception):
+    """A call that is not carried out; its text is what the model reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTool:
+    """A tool with a schema of its own copy, and what a call of it must and may name."""
+
+    tool: Tool
+    required: tuple[str, ...]
+    known: frozenset[str]
+    open_ended: bool
+
+    def arguments(self, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+        """What a model sent, as the mapping to invoke the tool with. Raises BadCallError."""
+        arguments = _parsed(self.tool.name, sent)
+        missing = [key for key in self.required if key not in arguments]
+        surplus = [] if self.open_ended else [key for key in arguments if key not in self.known]
+        if not missing and not surplus:
+            return arguments
+        problems = [f"misses {', '.join(map(repr, missing))}"] if missing else []
+        problems += [f"does not take {', '.join(preview(key) for key in surplus[:5])}"] if surplus else []
+        raise BadCallError(f"Tool {self.tool.name!r} was not called: it {' and '.join(problems)}. {self._takes()}")
+
+    def _takes(self) -> str:
+        if not self.known:
+            return "It takes no arguments."
+        properties = self.tool.parameters["properties"]
+        return "It takes: " + ", ".join(_parameter(key, properties[key], key in self.required) for key in properties)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The tools of an agent by name, in order."""
+
+    tools: tuple[CompiledTool, ...]
+    _by_name: Mapping[str, CompiledTool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", MappingProxyType({each.tool.name: each for each in self.tools}))
+
+    def offer(self, without: Collection[str] = ()) -> tuple[Tool, ...]:
+        """The tools to show to the model, less the named ones; those can be called all the same."""
+        return tuple(each.tool for each in self.tools if each.tool.name not in without)
+
+    def find(self, name: str, offered: tuple[Tool, ...]) -> CompiledTool:
+        """The tool of that name. Raises BadCallError, listing what is offered."""
+        found = self._by_name.get(name)
+        if found is None:
+            known = ", ".join(tool.name for tool in offered) or "(none)"
+            raise BadCallError(f"Unknown tool {preview(name)}. Available tools: {known}")
+        return found
+
+
+def compile_tool(tool: Tool) -> CompiledTool:
+    """A tool as it stands now: changing the original or its schema later changes nothing.
+
+    Raises ConfigurationError if its parameters are no JSON Schema object.
+    """
+    schema = copy.deepcopy(dict(tool.parameters)) if isinstance(tool.parameters, Mapping) else None
+    properties = schema.setdefault("properties", {}) if schema is not None else None
+    if schema is None or schema.setdefault("type", "object") != "object" or not isinstance(properties, dict):
+        raise ConfigurationError(
+            f"parameters of the tool {tool.name!r} must be a JSON Schema of type 'object', got {tool.parameters!r}"
+        )
+    required = tuple(schema.get("required", ()))
+    undeclared = [key for key in required if key not in properties]
+    if undeclared:
+        raise ConfigurationError(f"the tool {tool.name!r} requires {undeclared!r}, which its schema does not describe")
+    open_ended = bool(schema.get("additionalProperties", False)) or "patternProperties" in schema
+    return CompiledTool(replace(tool, parameters=schema), required, frozenset(properties), open_ended)
+
+
+def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+    if isinstance(sent, str) and sent.strip():
+        try:
+            value = json.loads(sent)
+        except (ValueError, RecursionError) as error:
+            raise BadCallError(
+                f"Tool {name!r} was not called: its arguments are not JSON ({type(error).__name__}): {preview(sent)}"
+            ) from error
+    else:
+        value = sent or {}
+    if not isinstance(value, Mapping):
+        shown = preview(sent if isinstance(sent, str) else repr(sent))
+        raise BadCallError(f"Tool {name!r} was not called: its arguments must be a JSON object, got {shown}")
+    return {encodable(str(key)): _clean(item) for key, item in value.items()}
+
+
+def _clean(value: Any) -> Any:
+    """The same value with every text encodable: JSON can spell lone surrogates."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return value
+
+
+def _parameter(name: str, schema: Any, required: bool) -> str:
+    choices = schema.get("enum") if isinstance(schema, Mapping) else None
+    shown = f"{name} (one of {', '.join(map(repr, choices))})" if choices else name
+    return shown if required else f"{shown} (optional)"

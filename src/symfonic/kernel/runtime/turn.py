@@ -1,0 +1,142 @@
+"""The turn loop: model, tools, model … until a reply without tool calls."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, overload
+
+from symfonic.errors import MaxStepsError, ModelError
+from symfonic.kernel.concurrency.tasks import run_together
+from symfonic.kernel.contracts.messages import Message, ToolCall, Usage
+from symfonic.kernel.contracts.model import Model, ModelReply
+from symfonic.kernel.contracts.text import encodable, error_text, to_text
+from symfonic.kernel.contracts.tool import Tool
+from symfonic.kernel.runtime.plan import BadCallError, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run's way through the loop.
+
+    ``offered`` are the tools the model is shown, ``spend`` is told of every model call and its tool calls.
+    """
+
+    model: Model
+    plan: Plan
+    offered: tuple[Tool, ...]
+    max_steps: int
+    run_id: str
+    spend: Callable[[Usage], None]
+
+    async def run(self, messages: list[Message]) -> str:
+        """Continue ``messages``, in place, to the answer.
+
+        Raises ModelError if the model fails, MaxStepsError if it was called ``max_steps`` times and wants still
+        more tools.
+        """
+        for _ in range(self.max_steps):
+            reply = await self._ask(Conversation(messages))
+            calls = _with_unique_ids(reply.tool_calls)
+            messages.append(Message("assistant", encodable(reply.text), calls))
+            if not calls:
+                return messages[-1].text
+            answers = await run_together(self._execute(call) for call in calls)
+            messages.extend(
+                _tool_message(call, f"Tool {call.name!r} failed: it cancelled itself")
+                if isinstance(answer, asyncio.CancelledError)
+                else answer
+                for call, answer in zip(calls, answers, strict=True)
+            )
+        raise MaxStepsError(
+            f"stopped after {self.max_steps} model calls without an answer (options.max_steps)", self.run_id
+        )
+
+    async def _ask(self, messages: "Conversation") -> ModelReply:
+        reply: ModelReply | None = None
+        try:
+            reply = _checked(await self.model.complete(messages, self.offered))
+            return reply
+        except Exception as error:
+            raise ModelError(f"the model failed: {type(error).__name__}: {error_text(error)}", self.run_id) from error
+        finally:  # a call that failed or was cancelled is a call all the same
+            self.spend(_cost(reply))
+
+    async def _execute(self, call: ToolCall) -> Message:
+        try:
+            tool = self.plan.find(call.name, self.offered)
+            value = await tool.tool.invoke(tool.arguments(call.arguments))
+            text = to_text(value)
+        except BadCallError as problem:
+            text = str(problem)
+        except Exception as error:
+            text = f"Tool {call.name!r} failed: {error_text(error)}"
+        return _tool_message(call, text)
+
+
+class Conversation(Sequence[Message]):
+    """The messages so far, as a model sees them: the run goes on writing behind its back, but not into this.
+
+    A view, not a copy: a long conversation would be copied whole at every step.
+    """
+
+    __slots__ = ("_length", "_messages")
+
+    def __init__(self, messages: list[Message]) -> None:
+        self._messages = messages
+        self._length = len(messages)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
+        if isinstance(index, slice):
+            return [self._messages[i] for i in range(*index.indices(self._length))]
+        if not -self._length <= index < self._length:
+            raise IndexError(f"message {index} of {self._length}")
+        return self._messages[index if index >= 0 else index + self._length]
+
+    def __iter__(self) -> Iterator[Message]:
+        return islice(self._messages, self._length)
+
+    def __repr__(self) -> str:
+        return f"Conversation({list(self)!r})"
+
+
+def _checked(reply: Any) -> ModelReply:
+    if not isinstance(reply, ModelReply):
+        raise TypeError(f"it returned {type(reply).__name__}, expected ModelReply")
+    if not isinstance(reply.text, str):
+        raise TypeError(f"its reply's text is {type(reply.text).__name__}, expected str")
+    for call in reply.tool_calls:
+        if not isinstance(call, ToolCall) or not isinstance(call.name, str):
+            raise TypeError(f"its reply has {call!r} for a tool call, expected ToolCall")
+    return reply
+
+
+def _cost(reply: ModelReply | None) -> Usage:
+    if reply is None:
+        return Usage(model_calls=1)
+    return Usage(reply.input_tokens or 0, reply.output_tokens or 0, 1, len(reply.tool_calls))
+
+
+def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls with encodable names, and ids told apart where a model repeated or left out one."""
+    seen: set[str] = set()
+    unique = []
+    for number, call in enumerate(calls, 1):
+        call_id = call.id or f"call_{number}"
+        while call_id in seen:
+            call_id = f"{call_id}_{number}"
+        seen.add(call_id)
+        name = encodable(call.name)
+        unique.append(call if call_id is call.id and name is call.name else replace(call, id=call_id, name=name))
+    return tuple(unique)
+
+
+def _tool_message(call: ToolCall, text: str) -> Message:
+    return Message("tool", text, (), call.id, call.name)
