@@ -99,7 +99,7 @@ def _blocks(text: str) -> Iterator[_Block]:
             first = first if held else number
             held.append(line)
     if fence:  # never closed: code to the end
-        yield _Block(first, tuple(held), code=True)
+        yield _Block(first, tuple("\n".join(held).rstrip().split("\n")), code=True)
 
 
 def _paragraph(first: int, lines: list[str]) -> _Block:
@@ -113,7 +113,8 @@ def _chosen(blocks: list[_Block]) -> list[list[_Block]]:
     sections = list(_sections(blocks))
     if sections:
         return sections
-    mentions = [at for at, block in enumerate(blocks) if _TESTS.search(block.text) and not _PICTURES.match(block.text)]
+    told = [at for at, block in enumerate(blocks) if not block.level and not _PICTURES.match(block.text)]
+    mentions = [at for at in told if _TESTS.search(blocks[at].text)]
     running = [at for at in mentions if list(_commands([blocks[at]]))]
     return _joined(blocks, running or mentions)
 

@@ -31,7 +31,6 @@ _INTERPRETERS = {
     "perl": "Perl",
     "ruby": "Ruby",
 }
-_SHEBANG = re.compile(rb"#!\s*\S*?(?:/env\s+(?:-S\s+)?)?(?:\S*/)?([a-z]+)[0-9.]*(?:\s|$)")
 _CHUNK = 1 << 20
 _SNIFFED = 8000  # bytes in which git itself looks for a NUL to tell binary files
 
@@ -147,8 +146,14 @@ def _language(path: Path, head: bytes) -> str:
     named = _LANGUAGES.get(path.suffix.lower()) or _NAMES.get(path.name.lower())
     if named:
         return named
-    shebang = _SHEBANG.match(head)
-    return _INTERPRETERS.get(shebang[1].decode(), "Other") if shebang else "Other"
+    return _INTERPRETERS.get(_interpreter(head), "Other")
+
+
+def _interpreter(head: bytes) -> str:
+    """The program that a script's first line names, without its version; "" where it names none."""
+    words = head.split(b"\n", 1)[0].decode("utf-8", "replace").split() if head.startswith(b"#!") else []
+    programs = [word.removeprefix("#!").rpartition("/")[2] for word in words]
+    return next((each.rstrip("0123456789.") for each in programs if each not in ("", "env", "-S")), "")
 
 
 def _table(rows: list[tuple[str, int, int]]) -> str:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from langchain.chat_models import init_chat_model
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel, GenericFakeChatModel
@@ -198,7 +199,10 @@ async def test_an_error_of_the_chat_model_comes_out_as_it_is() -> None:
         await LangChainModel(Answering(answer=fail)).complete(HELLO, (WEATHER,))
 
 
-async def test_a_named_model_is_made_by_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def groq(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed provider package whose models tell their names."""
+
     class ChatGroq(Answering):
         model: str
         answer: Any = None
@@ -209,8 +213,19 @@ async def test_a_named_model_is_made_by_langchain(monkeypatch: pytest.MonkeyPatc
     integration = ModuleType("langchain_groq")
     integration.ChatGroq = ChatGroq  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "langchain_groq", integration)
+
+
+@pytest.mark.usefixtures("groq")
+async def test_a_named_model_is_made_by_langchain() -> None:
     model = resolve_model("langchain:groq:llama:8b")
-    assert (await model.complete(HELLO, ())).text == "I am llama:8b"
+    assert (await model.complete(HELLO, (WEATHER,))).text == "I am llama:8b"
+    assert repr(model) == "LangChainModel(ChatGroq)"
+
+
+@pytest.mark.usefixtures("groq")
+async def test_a_configurable_model_of_langchain_is_one_of_its_chat_models() -> None:
+    model = resolve_model(init_chat_model("llama", model_provider="groq", configurable_fields="any"))
+    assert (await model.complete(HELLO, (WEATHER,))).text == "I am llama"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from symfonic.errors import ConfigurationError, SymfonicError
 from symfonic.kernel.contracts.messages import Message, ToolCall
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.models import resolve_model
+from symfonic.models.offline import OfflineModel
 from symfonic.models.openai import OpenAIModel
 
 
@@ -371,6 +372,23 @@ def test_what_is_no_model_is_named_beside_all_that_is_accepted(given: object) ->
 def test_a_class_is_not_mistaken_for_a_model() -> None:
     with pytest.raises(ConfigurationError, match="the class OpenAIModel, expected an object"):
         resolve_model(OpenAIModel)
+
+
+async def test_requests_are_billed_to_the_organization_and_project_of_the_environment(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.play(says("a"))
+    monkeypatch.setenv("OPENAI_ORG_ID", "org")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project")
+    model = OpenAIModel("m")
+    monkeypatch.delenv("OPENAI_ORG_ID")
+    await model.complete(HELLO, ())
+    [sent] = server.headers
+    assert (sent["openai-organization"], sent["openai-project"]) == ("org", "project")
+
+
+def test_offline_is_the_embedded_model() -> None:
+    assert isinstance(resolve_model("offline"), OfflineModel)
 
 
 def test_a_model_object_comes_back_as_it_is(server: ChatServer) -> None:

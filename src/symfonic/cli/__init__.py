@@ -17,8 +17,11 @@ def main() -> None:
     except ImportError as error:
         print(f"symfonic: the command line needs typer and rich ({error}): pip install typer rich", file=sys.stderr)
         raise SystemExit(2) from None
-    from symfonic.cli.app import app
-    from symfonic.cli.streams import never_fail_to_encode
+    try:
+        from symfonic.cli.app import app
+        from symfonic.cli.streams import never_fail_to_encode
 
-    never_fail_to_encode()
-    app(prog_name="symfonic")
+        never_fail_to_encode()
+        app(prog_name="symfonic")
+    except KeyboardInterrupt:  # before a command took charge of it
+        raise SystemExit(130) from None

@@ -3,22 +3,22 @@
 import asyncio
 import signal
 import threading
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-class Interrupted(Exception):
+class InterruptedRunError(Exception):
     """The run was cancelled by Ctrl-C."""
 
 
 def run_interruptibly(work: Coroutine[Any, Any, T], cancelling: Callable[[], None]) -> T:
     """Run ``work`` to its end. At the first SIGINT ``cancelling`` is told, and ``work`` is cancelled and waited for.
 
-    Raises Interrupted then, and KeyboardInterrupt at a second SIGINT. The signal is heeded also where a shell
+    Raises InterruptedRunError then, and KeyboardInterrupt at a second SIGINT. The signal is heeded also where a shell
     started the process in the background and had it ignored: whoever sends it means it.
     """
     with asyncio.Runner() as runner:
@@ -34,20 +34,22 @@ def run_interruptibly(work: Coroutine[Any, Any, T], cancelling: Callable[[], Non
             cancelling()
             loop.call_soon_threadsafe(task.cancel)
 
-        ours = threading.current_thread() is threading.main_thread()
-        previous = signal.signal(signal.SIGINT, interrupt) if ours else None
-        try:
-            return runner.run(_outcome(task))
-        except asyncio.CancelledError:
-            if heard:
-                raise Interrupted from None
-            raise
-        finally:
-            if ours:
-                signal.signal(signal.SIGINT, previous)
+        with _on_sigint(interrupt):
+            try:
+                return loop.run_until_complete(task)
+            except (Exception, asyncio.CancelledError) as error:
+                if heard:
+                    raise InterruptedRunError from error
+                raise
 
 
-async def _outcome(task: "asyncio.Task[T]") -> T:
-    with suppress(BaseException):
-        await asyncio.wait([task])
-    return task.result()
+@contextmanager
+def _on_sigint(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # no other thread may ask for signals
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

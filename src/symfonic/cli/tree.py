@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted, Event
 
@@ -17,6 +18,7 @@ class Node:
     outcome: str = RUNNING
     message: str = ""
     began: float = field(default_factory=time.monotonic)
+    began_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     duration: float | None = None
     children: "list[Node]" = field(default_factory=list)
 
@@ -39,14 +41,15 @@ class DelegationTree:
         with self._lock:
             if isinstance(event, DelegationFinished):
                 return self._finish(event)
+            above = self._by_run.get(event.caller.run_id) if event.caller else None
+            siblings = above.children if above else self._roots
+            if any(node.event is event for node in siblings):
+                return None
             if isinstance(event, DelegationRefused):
                 node = Node(event, event.outcome, event.message, duration=0.0)
-            elif event.child.run_id in self._by_run:
-                return None
             else:
                 node = self._by_run[event.child.run_id] = Node(event)
-            above = self._by_run.get(event.caller.run_id) if event.caller else None
-            (above.children if above else self._roots).append(node)
+            siblings.append(node)
             return node
 
     def cancelling(self) -> None:

@@ -8,7 +8,7 @@ from symfonic.cli.tree import CANCELLED, DELIVERED, RUNNING, DelegationTree, Nod
 from symfonic.kernel.contracts.events import Event
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.tree import Tree
 
 _STYLES = {DELIVERED: "green", RUNNING: "yellow", CANCELLED: "magenta"}
 _MARKS = {DELIVERED: "<", RUNNING: ">"}
@@ -21,12 +21,12 @@ class View(Protocol):
         """Note what happened, and show it."""
         ...
 
-    def shown(self) -> AbstractContextManager[object]:
-        """Show what is observed inside the block."""
+    def shown(self, title: str) -> AbstractContextManager[object]:
+        """Show what is observed inside the block, under a title: the root and its task."""
         ...
 
     def conclude(self) -> None:
-        """Show the whole tree once more, where it has not been in view as a whole."""
+        """Show what was done before a run ended without an answer."""
         ...
 
 
@@ -41,16 +41,18 @@ class Lines(View):
         """Note the event and tell it."""
         node = self._tree.note(event)
         if node is not None:
-            self._out.line(line(node, node.event.depth - 1))
+            self._out.line(line(node, node.event.depth))
 
-    def shown(self) -> AbstractContextManager[object]:
-        """For the time of the run: nothing to set up."""
+    def shown(self, title: str) -> AbstractContextManager[object]:
+        """Tell the title; there is nothing to set up."""
+        self._out.line(title)
         return nullcontext()
 
     def conclude(self) -> None:
-        """The tree as a whole, for a run that did not get to its end."""
+        """The tree as a whole, with the answers there are."""
         for node, level in self._tree.walk():
-            self._out.line(line(node, level))
+            answer = f": {short(node.message)}" if node.outcome == DELIVERED else ""
+            self._out.line(f"{line(node, level + 1)}{answer}")
 
 
 class Live(View):
@@ -61,36 +63,32 @@ class Live(View):
         from rich.live import Live as RichLive
 
         self._tree = tree
+        self._title = ""
         self._live = RichLive(get_renderable=self._drawn, console=Console(file=stream), refresh_per_second=8)
 
     def observe(self, event: Event) -> None:
         """Note the event; the next redrawing shows it."""
         self._tree.note(event)
 
-    def shown(self) -> AbstractContextManager[object]:
+    def shown(self, title: str) -> AbstractContextManager[object]:
         """Draw inside the block; the last drawing stays."""
+        self._title = title
         return self._live
 
     def conclude(self) -> None:
-        """The last drawing has said it all."""
+        """Nothing more: the last drawing is still in view."""
 
-    def _drawn(self) -> "Group":
-        from rich.console import Group
+    def _drawn(self) -> "Tree":
         from rich.text import Text
         from rich.tree import Tree
 
-        tops: list[Tree] = []
-        trail: list[Tree] = []
+        trail = [Tree(Text(self._title))]
         for node, level in self._tree.walk():
             style = _STYLES.get(node.outcome, "red")
             label = Text.assemble((short(node.event.name), "bold"), f"  {_task(node)}  ", (_state(node), style))
-            del trail[level:]
-            if trail:
-                trail.append(trail[-1].add(label))
-            else:
-                tops.append(Tree(label))
-                trail.append(tops[-1])
-        return Group(*tops)
+            del trail[level + 1 :]
+            trail.append(trail[-1].add(label))
+        return trail[0]
 
 
 def view_for(tree: DelegationTree, stream: TextIO | None) -> View:

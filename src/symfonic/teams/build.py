@@ -1,10 +1,11 @@
 """The third step: from a `TeamSpec` to agents."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from symfonic.agent.facade import Agent, AgentRef, SubAgent
+from symfonic.agent.facade import Agent
+from symfonic.capabilities.delegation.declarations import AgentRef, SubAgent
 from symfonic.errors import ChildDeclarationError, ConfigurationError
 from symfonic.kernel.contracts.events import Observer
 from symfonic.kernel.contracts.model import Model
@@ -61,7 +62,9 @@ def build(parts: Parts, observers: tuple[Observer, ...], mistakes: Mistakes) -> 
     spec = parts.spec
     agents: dict[str, Agent] = {}
     for path, agent in spec.agents.items():
-        options = {} if agent.bounds.max_steps is None else {"max_steps": agent.bounds.max_steps}
+        options = Options(observers=observers if path == spec.lead else ())
+        if agent.bounds.max_steps is not None:
+            options = replace(options, max_steps=agent.bounds.max_steps)
         try:
             agents[path] = Agent(
                 parts.models[path],
@@ -70,7 +73,7 @@ def build(parts: Parts, observers: tuple[Observer, ...], mistakes: Mistakes) -> 
                 tools=parts.tools[path],
                 sub_agents=[_child(child, spec, agents) for child in agent.children],
                 max_depth=agent.bounds.max_depth,
-                options=Options(observers=observers if path == spec.lead else (), **options),
+                options=options,
             )
         except ConfigurationError as error:
             place = "sub_agents" if isinstance(error, ChildDeclarationError) else "tools"

@@ -51,7 +51,7 @@ class AgentSpec:
 
 @dataclass(frozen=True, slots=True)
 class TeamSpec:
-    """A whole file. ``agents`` holds every definition by its path, nested ones before those they are nested in."""
+    """A whole file. ``agents`` holds every definition by its path, nested ones after the one they are nested in."""
 
     file: str
     folder: Path

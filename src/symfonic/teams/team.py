@@ -42,7 +42,8 @@ class Team:
     """The agents of a team file. ``agent`` is the root, which takes the task.
 
     ``agents`` holds all of them by path: an agent's name, under the names of those it is nested in. An agent
-    that several refer to is one object. ``async with team`` closes what the agents own.
+    that several refer to is one object. ``spec`` is what the file says. ``async with team`` closes what the
+    agents own.
     Raises TeamFileError if agents cannot be made of the parts.
     """
 
@@ -51,12 +52,13 @@ class Team:
         self._observers = observers
         self._lifetime = AsyncExitStack()
         mistakes = Mistakes(parts.spec.file)
+        self.spec = parts.spec
         self.agents: Mapping[str, Agent] = MappingProxyType(build(parts, observers, mistakes))
         mistakes.check()
         self.agent = self.agents[parts.spec.lead]
 
     def __repr__(self) -> str:
-        return f"Team({self._parts.spec.file!r}, lead={self._parts.spec.lead!r}, {len(self.agents)} agents)"
+        return f"Team({self.spec.file!r}, lead={self.spec.lead!r}, {len(self.agents)} agents)"
 
     async def run(self, task: str, **options: Any) -> AgentResult:
         """Run the root agent on ``task``; ``options`` are those of `Agent.run`."""
@@ -78,7 +80,7 @@ class Team:
                 raise ConfigurationError(f"Team.override: {path!r}: {error}") from error
             definition = self._definition(path)
             if definition in swapped and swapped[definition] is not model:
-                key = self._parts.spec.agents[definition].key
+                key = self.spec.agents[definition].key
                 raise ConfigurationError(f"Team.override: {path!r} is {key}, which another path gives another model")
             swapped[definition] = model
         return Team(dataclasses.replace(self._parts, models={**self._parts.models, **swapped}), self._observers)
@@ -97,7 +99,7 @@ class Team:
 
     def _definition(self, path: str) -> str:
         """The definition that a path from the root leads to."""
-        root = self._parts.spec.lead
+        root = self.spec.lead
         first, *rest = path.split("/")
         found: str | None = root
         for name in rest if first == root else (first, *rest):
@@ -110,14 +112,14 @@ class Team:
         return found
 
     def _children(self, definition: str) -> dict[str, str]:
-        agents = self._parts.spec.agents
+        agents = self.spec.agents
         return {agents[child.path].card.name: child.path for child in agents[definition].children}
 
     def _paths(self) -> Iterator[str]:
         """Paths from the root, the short ones first; none that goes round a cycle."""
-        root = self._parts.spec.lead
+        root = self.spec.lead
         yield root
-        todo = deque([("", (root,))])
+        todo: deque[tuple[str, tuple[str, ...]]] = deque([("", (root,))])
         while todo:
             prefix, trail = todo.popleft()
             for name, definition in self._children(trail[-1]).items():

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +75,7 @@ def validate(data: dict[str, Any], path: str, mistakes: Mistakes) -> TeamSpec:
 
 
 class _Reader:
-    """Walks the tables of agents, nested ones first, into definitions by path."""
+    """Walks the tables of agents into definitions by path."""
 
     def __init__(self, top: dict[str, Any], mistakes: Mistakes) -> None:
         self._top = top
@@ -91,17 +92,19 @@ class _Reader:
                 self._mistakes.add(where, problem)
             return None
         path = f"{outer}/{name}" if outer else name
-        children = tuple(self._children(table.sub_agents, (*key, "sub_agents"), path, depth))
-        self.agents[path] = AgentSpec(
+        spec = AgentSpec(
             path,
             where,
             Card(name, table.description, table.when_to_use, tuple(table.examples)),
             table.model,
             table.instructions,
             tuple(table.tools),
-            children,
+            (),
             Bounds(table.max_depth, table.max_steps),
         )
+        self.agents[path] = spec  # takes its place before those nested in it
+        children = tuple(self._children(table.sub_agents, (*key, "sub_agents"), path, depth))
+        self.agents[path] = replace(spec, children=children)
         return path
 
     def _children(self, declared: list[Any] | dict[str, Any], key: _Key, outer: str, depth: int) -> Iterator[ChildLink]:

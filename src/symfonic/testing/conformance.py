@@ -44,7 +44,7 @@ async def _answers(make: Callable[[], Any]) -> None:
     for record in records:
         _must(record.delivered, f"a child must answer, also the second time: {record.message}")
         _must(record.depth == 1, f"a child of a root run must be at depth 1, got {record.depth}")
-        child = record.trace and record.trace.child
+        child = record.trace.child if record.trace else None
         _must(
             child is not None and child.parent_run_id == root.run_id, f"the child's parent must be its caller: {child}"
         )

@@ -30,16 +30,10 @@ class Takes:
 def takes(function: Callable[..., Any], declared: Sequence[str] = ()) -> Takes:
     """What ``function`` takes: the declared names, or, with none, those of its signature.
 
-    A declared name that only a catch-all takes is required. Raises TypeError or ValueError if nothing is declared
-    and the signature cannot be read.
+    A declared name that only a catch-all takes is required. Raises TypeError or ValueError if the signature cannot
+    be read.
     """
-    parameters: Mapping[str, inspect.Parameter]
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        if not declared:
-            raise
-        parameters = {}
+    parameters = inspect.signature(function).parameters
     named = {name: each for name, each in parameters.items() if each.kind not in _CATCH_ALLS}
     accepted = tuple(declared) or tuple(named)
     optional = {name for name, each in named.items() if each.default is not inspect.Parameter.empty}

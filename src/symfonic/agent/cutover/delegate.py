@@ -107,7 +107,7 @@ class KernelDelegate:
 
     def _ceiling(self, enclosing: ActiveRun | None, max_depth: int | None) -> int:
         asked = None if max_depth is None else DepthPolicy(max_depth).max_depth
-        return lowest(enclosing and enclosing.max_depth, self.max_depth, asked)
+        return lowest(enclosing.max_depth if enclosing else None, self.max_depth, asked)
 
     def _identity(self, root_run_id: str | None, parent_run_id: str | None) -> RunIdentity:
         """A run started inside a run is that run's child, whatever lineage it is told."""

@@ -46,6 +46,11 @@ def check_contribution(offered: Any) -> None:
             f"tool {offered.name!r}: its parameters must be a JSON Schema of type 'object', got type {kind!r}"
             f" with properties {properties!r}"
         )
+    undescribed = [name for name in offered.parameters.get("required", ()) if name not in properties]
+    if undescribed:
+        raise ConfigurationError(
+            f"tool {offered.name!r} requires {undescribed!r}, which its properties do not describe"
+        )
 
 
 def tool_from_contribution(offered: Any) -> Tool:
@@ -65,21 +70,10 @@ def bind_extension_tool(contribution: Any) -> Any:
 
 
 def _accepted(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Takes:
-    required = schema.get("required", ())
-    names = dict.fromkeys((*schema.get("properties", ()), *required))
-    if _admits_more(schema):
-        names.update(dict.fromkeys(given))
-    return Takes(tuple(names), frozenset(required))
-
-
-def _admits_more(schema: Mapping[str, Any]) -> bool:
-    """Whether arguments beyond ``properties`` are meant: the schema says so, or says it elsewhere."""
-    elsewhere = ("patternProperties", "allOf", "anyOf", "oneOf", "$ref")
-    return (
-        "properties" not in schema
-        or schema.get("additionalProperties", False) is not False
-        or any(key in schema for key in elsewhere)
-    )
+    declared = tuple(schema.get("properties", ()))
+    if schema.get("additionalProperties") or "patternProperties" in schema:
+        declared += tuple(name for name in given if name not in declared)
+    return Takes(declared, frozenset(schema.get("required", ())))
 
 
 @functools.cache

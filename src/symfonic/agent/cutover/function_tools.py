@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from symfonic.agent.cutover.docstrings import known_parameters, read_docstring
-from symfonic.agent.cutover.signatures import read_signature, underlying
+from symfonic.agent.cutover.signatures import read_signature
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.tool import Tool
 
@@ -56,13 +56,10 @@ def _name(fn: Any, name: str | None) -> str:
 
 def _docstring(fn: Any) -> str | None:
     """The callable's own docstring; for an object that is called, its ``__call__``'s, else its class's."""
-    plain = underlying(fn)
-    own = inspect.getdoc(plain)
-    if own or inspect.isroutine(fn):
-        return own
-    while isinstance(fn, functools.partial):
-        fn = fn.func
-    return None if inspect.isroutine(fn) else inspect.getdoc(type(fn))
+    fn, call = _callables(fn)
+    if inspect.isroutine(fn):
+        return inspect.getdoc(fn)
+    return getattr(call, "__doc__", None) or type(fn).__doc__
 
 
 def _callables(fn: Any) -> tuple[Any, Any]:

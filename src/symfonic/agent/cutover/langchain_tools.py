@@ -32,7 +32,7 @@ def tool_from_langchain(base_tool: "BaseTool") -> Tool:
     """
     try:
         schema = _schema(base_tool)
-        needs_id = _needs_call_id(base_tool)
+        needs_id = _needs_call_id(base_tool, schema.get("properties", ()))
     except ConfigurationError:
         raise
     except Exception as error:  # whatever its argument types make pydantic raise
@@ -178,18 +178,19 @@ def _schema(base_tool: "BaseTool") -> dict[str, Any]:
     return {"type": "object", "properties": {}, **schema}
 
 
-def _needs_call_id(base_tool: "BaseTool") -> bool:
-    """Whether the tool wants the id of its call. Raises ConfigurationError if it needs more than that."""
-    from langchain_core.tools import InjectedToolArg, InjectedToolCallId
-
-    def injected(field: Any, kind: type) -> bool:
-        marks = (*field.metadata, field.annotation)
-        return any(isinstance(mark, kind) or (isinstance(mark, type) and issubclass(mark, kind)) for mark in marks)
+def _needs_call_id(base_tool: "BaseTool", offered: Collection[str]) -> bool:
+    """Whether the tool wants the id of its call. Raises ConfigurationError if it needs more that is not offered."""
+    from langchain_core.tools import InjectedToolCallId
 
     model: Any = base_tool.args_schema
     fields: dict[str, Any] = getattr(model, "model_fields", {}) if isinstance(model, type) else {}
-    by_id = {name for name, field in fields.items() if injected(field, InjectedToolCallId)}
-    needed = {name for name, field in fields.items() if injected(field, InjectedToolArg) and field.is_required()}
+    hidden = {name: field for name, field in fields.items() if not {name, field.alias} & set(offered)}
+    by_id = {
+        name
+        for name, field in hidden.items()
+        if any(mark is InjectedToolCallId or isinstance(mark, InjectedToolCallId) for mark in field.metadata)
+    }
+    needed = {name for name, field in hidden.items() if field.is_required()}
     needed |= _needed_of_signature(base_tool, set(fields))
     unmet = sorted(needed - by_id)
     if unmet:
@@ -202,7 +203,8 @@ def _needs_call_id(base_tool: "BaseTool") -> bool:
 
 def _needed_of_signature(base_tool: "BaseTool", fields: set[str]) -> set[str]:
     """The injected parameters that are no fields of the schema and have no default."""
-    keys: set[str] = set(getattr(base_tool, "_injected_args_keys", ())) - fields
+    injected: Collection[str] = getattr(base_tool, "_injected_args_keys", ())
+    keys = {key for key in injected if key not in fields}
     function = getattr(base_tool, "func", None) or getattr(base_tool, "coroutine", None) or base_tool._run
     parameters = inspect.signature(function).parameters if keys else {}
     return {key for key in keys if key in parameters and parameters[key].default is inspect.Parameter.empty}

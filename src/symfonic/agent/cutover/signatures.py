@@ -38,8 +38,6 @@ class Signature:
         try:
             values = self.model.model_validate(dict(arguments))
         except ValidationError as error:
-            if error.title != self.model.__name__:
-                raise
             problems = error.errors(include_url=False, include_context=False)
             raise ValueError(invalid(self.name, typing.cast("Any", problems), self.takes)) from error
         positional, keyword = [], {}
@@ -245,7 +243,7 @@ def _culprit(
     for parameter, (field, definition) in zip(parameters, fields.items(), strict=True):
         try:
             _model({field: definition})
-        except Exception as own:  # noqa: BLE001 - whatever pydantic makes of a foreign type
+        except Exception as own:  # whatever pydantic makes of a foreign type
             told = (str(own) or type(own).__name__).splitlines()[0]
             return ConfigurationError(
                 f"tool {name!r}: no JSON Schema can be made of parameter {parameter.name!r}"

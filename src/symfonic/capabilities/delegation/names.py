@@ -6,14 +6,16 @@ from typing import Any
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.kernel.contracts.text import to_text
 
-_WRAPPING = " \t\r\n\v\f\"'`´‘’‚‛“”„‟«»‹›()[]{}<>"
+_WRAPPING = frozenset("\"'`´<>")
+_WRAPPING_CATEGORIES = frozenset({"Ps", "Pe", "Pi", "Pf"})  # brackets and typographic quotes of every script
 _SEPARATORS = str.maketrans({"_": "-", " ": "-"})
 
 
 def normalised(text: str) -> str:
     """The form in which two names are compared: NFKC, case folded, unwrapped, ``_``, ``-`` and blanks alike."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return folded.strip(_WRAPPING).translate(_SEPARATORS)
+    bare = _unwrapped(text)  # first: NFKC takes some quotes apart
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", bare).casefold())
+    return _unwrapped(folded).translate(_SEPARATORS)
 
 
 def spelled(name: Any) -> str:
@@ -32,3 +34,16 @@ def check_declared(name: Any, description: Any) -> None:
             f"the sub-agent {name!r} needs a non-empty description (a string): the model chooses by it;"
             f" got {description!r}"
         )
+
+
+def _unwrapped(text: str) -> str:
+    start, end = 0, len(text)
+    while start < end and _wraps(text[start]):
+        start += 1
+    while start < end and _wraps(text[end - 1]):
+        end -= 1
+    return text[start:end]
+
+
+def _wraps(character: str) -> bool:
+    return character.isspace() or character in _WRAPPING or unicodedata.category(character) in _WRAPPING_CATEGORIES

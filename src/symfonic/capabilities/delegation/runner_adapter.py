@@ -49,19 +49,18 @@ class CallPlan:
 
 def plan_call(runner: Any) -> CallPlan:
     """Read a runner's signature, once. An unreadable one is taken for the bare contract, ``run(query, **kwargs)``."""
-    lineage = LINEAGE if accepts_run_lineage(runner) else ()
+    lineage = LINEAGE if accepts_run_lineage(runner) else ()  # both or neither
     parameters = _parameters(runner)
     if parameters is None:
         return CallPlan(False, frozenset((*CONTEXT, *lineage)))
     catch_all = _catch_all(parameters)
     open_ended = catch_all is not None and catch_all != RETIRED_VAR_KEYWORD
     context = [key for key in CONTEXT if open_ended or _takes_keyword(parameters, key)]
-    named = [key for key in LINEAGE if _takes_keyword(parameters, key)]
     positional = any(
         p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in parameters.values()
     )
     by_keyword = _takes_keyword(parameters, "query") or (catch_all is not None and not positional)
-    return CallPlan(by_keyword, frozenset((*context, *named, *lineage)))
+    return CallPlan(by_keyword, frozenset((*context, *lineage)))
 
 
 def speaks_runner_contract(child: Any) -> bool:

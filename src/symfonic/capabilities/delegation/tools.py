@@ -1,7 +1,6 @@
 """Delegation as tools: ``delegate`` for programs, ``run_agent`` and ``list_agents`` for models."""
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext, active_run
@@ -94,8 +93,8 @@ class DelegationTools:
                 task,
                 scope=self.context.current_scope(),
                 depth=call.depth,
-                root_run_id=lineage and lineage.root_run_id,
-                parent_run_id=lineage and lineage.run_id,
+                root_run_id=lineage.root_run_id if lineage else None,
+                parent_run_id=lineage.run_id if lineage else None,
                 opened=call.started,
             )
             text = _final_text(response)
@@ -133,7 +132,7 @@ class _Call:
         self.depth = 1
         self.ceiling: int | None = None
         self.caller = active_run()
-        self._fill: Callable[[DelegationRecord], None] | None = self.caller and self.caller.reserve()
+        self._fill = self.caller.reserve() if self.caller else None
         self._runs: list[ActiveRun] = []
         self._began = time.time()
         self._clock = time.perf_counter()
@@ -168,7 +167,7 @@ class _Call:
         run = self._runs[-1] if self._runs else None
         trace = DelegationTrace(
             self._caller_identity(),
-            run and run.identity,
+            run.identity if run else None,
             self.task,
             Timing(self._began, time.perf_counter() - self._clock),
             error,

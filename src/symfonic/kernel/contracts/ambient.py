@@ -16,8 +16,9 @@ class Ambient(Generic[T]):
     A context variable alone is not enough. Its token cannot be reset from another context, and that
     is where a generator's block ends when the garbage collector or another task closes it; and resetting
     blocks out of order would uncover a block that is over or hide one that is not. So a block is marked
-    when it ends, and whoever opened it looks past it. A task or thread that was *started* inside the block
-    keeps seeing it, also after its end: where a piece of work came from does not change.
+    when it ends, and whoever opened it looks past it, and takes it off, the next time it looks. A task or thread
+    that was *started* inside the block keeps seeing it, also after its end: where a piece of work came from does
+    not change.
     """
 
     __slots__ = ("_var",)
@@ -52,7 +53,7 @@ class Block(Generic[T]):
 
     def __enter__(self) -> T:
         self.opener = _executor()
-        self.outer = self._var.get()
+        self.outer = settled(self._var)
         self._var.set(self)
         return self.value
 
@@ -62,6 +63,22 @@ class Block(Generic[T]):
         self.ended = True
         if self._var.get() is self:
             self._var.set(self.outer)
+
+
+def settled(var: "ContextVar[Block[T] | None]") -> "Block[T] | None":
+    """The innermost block; those that ended elsewhere and were opened here are taken off first.
+
+    Tasks started later would otherwise take them for the ones that they were started in.
+    """
+    top = block = var.get()
+    if block is None or not block.ended:
+        return block
+    here = _executor()
+    while block is not None and block.ended and block.opener == here:
+        block = block.outer
+    if block is not top:
+        var.set(block)
+    return block
 
 
 def _executor() -> object:

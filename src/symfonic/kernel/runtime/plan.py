@@ -86,29 +86,28 @@ def compile_tool(tool: Tool) -> CompiledTool:
 
 
 def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
-    if isinstance(sent, str) and sent.strip():
+    value: Any = sent or {}
+    if isinstance(sent, str):
         try:
-            value = json.loads(sent)
+            value = json.loads(sent) if sent.strip() else {}
         except (ValueError, RecursionError) as error:
             raise BadCallError(
                 f"Tool {name!r} was not called: its arguments are not JSON ({type(error).__name__}): {preview(sent)}"
             ) from error
-    else:
-        value = sent or {}
     if not isinstance(value, Mapping):
         shown = preview(sent if isinstance(sent, str) else repr(sent))
         raise BadCallError(f"Tool {name!r} was not called: its arguments must be a JSON object, got {shown}")
-    return {encodable(str(key)): _clean(item) for key, item in value.items()}
+    return {encodable(str(key)): encodable_value(item) for key, item in value.items()}
 
 
-def _clean(value: Any) -> Any:
-    """The same value with every text encodable: JSON can spell lone surrogates."""
+def encodable_value(value: Any) -> Any:
+    """The same value with every text in it encodable: models, and JSON, can spell lone surrogates."""
     if isinstance(value, str):
         return encodable(value)
-    if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, Mapping):
+        return {encodable_value(key): encodable_value(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_clean(item) for item in value]
+        return [encodable_value(item) for item in value]
     return value
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, overload
 
@@ -12,7 +12,7 @@ from symfonic.kernel.contracts.messages import Message, ToolCall, Usage
 from symfonic.kernel.contracts.model import Model, ModelReply
 from symfonic.kernel.contracts.text import encodable, error_text, to_text
 from symfonic.kernel.contracts.tool import Tool
-from symfonic.kernel.runtime.plan import BadCallError, Plan
+from symfonic.kernel.runtime.plan import BadCallError, Plan, encodable_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +125,15 @@ def _cost(reply: ModelReply | None) -> Usage:
 
 
 def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls with encodable names, and ids told apart where a model repeated or left out one."""
+    """The calls in encodable text, and ids told apart where a model repeated or left out one."""
     seen: set[str] = set()
     unique = []
     for number, call in enumerate(calls, 1):
-        call_id = call.id or f"call_{number}"
+        call_id = encodable(call.id or f"call_{number}")
         while call_id in seen:
             call_id = f"{call_id}_{number}"
         seen.add(call_id)
-        name = encodable(call.name)
-        unique.append(call if call_id is call.id and name is call.name else replace(call, id=call_id, name=name))
+        unique.append(ToolCall(call_id, encodable(call.name), encodable_value(call.arguments)))
     return tuple(unique)
 
 

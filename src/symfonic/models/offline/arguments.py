@@ -71,11 +71,11 @@ class _Parameter:
         self.own = set(terms(name))
         about = f"{name} {schema.get('title', '')} {schema.get('description', '')}"
         self.about = {term for term, weight in terms(about).items() if weight == 1.0}
-        item_kind, self.items = _kind(schema.get("items"), root)
-        self.item_kind = item_kind
+        self.item_kind, self.items = _kind(schema.get("items"), root)
 
-    def wants(self, *words: str) -> bool:
-        return bool(self.about.union(self.own).intersection(*[[stem for word in words for stem in terms(word)]]))
+    def is_about(self, words: list[str]) -> bool:
+        """Whether the parameter's name or description has one of these words."""
+        return any(stem in self.about or stem in self.own for word in words for stem in terms(word))
 
 
 class _Words:
@@ -147,7 +147,7 @@ class _Words:
         for start, end, token in self._numbers():
             before, after = self._text[max(0, start - 40) : start], self._text[end : end + 40]
             neighbours = [*_WORD.findall(before)[-1:], *_WORD.findall(after)[:1]]
-            if (start, end) not in self._taken and (wanted.needed or wanted.wants(*neighbours)):
+            if (start, end) not in self._taken and (wanted.needed or wanted.is_about(neighbours)):
                 for value in _read(token, wanted.kind):
                     self._taken.add((start, end))
                     yield value

@@ -21,7 +21,7 @@ _JOINER = re.compile(r"(?:(?:and|then|also|plus|as well as|finally|lastly)\b|&(?
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|approx|no|mr|mrs|ms|dr|st|[a-z])\Z", re.IGNORECASE)
 _NUMBERING = re.compile(r"(?:^|\n)[ \t]*\d{1,3}\Z")
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_BACKWARD = re.compile(r"\b(?:it|its|them|they|their|that|this|these|those|he|she|his|her)\b", re.IGNORECASE)
+_BACKWARD = re.compile(r"\b(?:it|its|them|they|their|these|those|he|she|his|her)\b", re.IGNORECASE)
 
 _FILLERS = word_set("please also then finally next first second third now so and kindly just lastly")
 _QUESTION_WORDS = word_set(
@@ -50,8 +50,7 @@ class Piece:
     end: int
     own: bool
     asks: bool
-    lead: bool = False
-    closed: bool = False
+    lead: bool
 
 
 def pieces(request: str, openers: Collection[str] = ()) -> list[Piece]:
@@ -65,9 +64,11 @@ def pieces(request: str, openers: Collection[str] = ()) -> list[Piece]:
         start, end = _trimmed(request, start, end)
         if start < end:
             text = request[start:end]
-            lead = separator == "colon" or (own and separator == "soft" and _first_word(text) in _LEADING_PREPOSITIONS)
             asks = _asks(text, openers) or (own and text.rstrip("\"'”’)]").endswith(("?", "？")))
-            found.append(Piece(start, end, own, asks, lead, separator == "hard"))
+            lead = (separator == "colon" and (own or asks)) or (
+                separator == "soft" and own and _first_word(text) in _LEADING_PREPOSITIONS
+            )
+            found.append(Piece(start, end, own, asks, lead))
             own = False
         own = own or separator == "hard"
     return found

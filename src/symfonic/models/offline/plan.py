@@ -17,7 +17,7 @@ class Part:
     """A part of a request in the user's words, and the candidates that fit it, the best first; none may."""
 
     text: str
-    fitting: tuple[int, ...]
+    fitting: tuple[Ranked, ...]
 
 
 @dataclass(slots=True)
@@ -51,10 +51,10 @@ def parts_of(request: str, candidates: Sequence[Candidate], joined: Sequence[boo
         else:
             merged.append(group)
     if not merged or len(merged) > _MOST_PARTS:
-        return [Part(request.strip(), _indices(_fitting(request, candidates)))]
+        return [Part(request.strip(), tuple(_fitting(request, candidates)))]
     if len(merged) == 1:
-        return [Part(request.strip(), _indices(merged[0].fitting))]
-    return [Part(_text(request, group), _indices(group.fitting)) for group in merged]
+        return [Part(request.strip(), tuple(merged[0].fitting))]
+    return [Part(_text(request, group), tuple(group.fitting)) for group in merged]
 
 
 class _Plan:
@@ -82,7 +82,7 @@ class _Plan:
         if piece.own and not self._lead_lasts:
             self._drop_lead()
         if piece.lead:
-            self._lead = f"{self._lead} {text}".strip() if self._lead_start is not None else text
+            self._lead = _led(self._lead, text) if self._lead_start is not None else text
             self._lead_start = piece.start if self._lead_start is None else self._lead_start
             self._lead_lasts = text.endswith(":")
             return
@@ -96,7 +96,7 @@ class _Plan:
             self._add(piece, fitting)
 
     def _fitting(self, text: str) -> list[Ranked]:
-        led = f"{self._lead} {text}"
+        led = _led(self._lead, text)
         fitting = [] if self._lead_lasts else self._fits(text)
         return fitting or (self._fits(led) if self._lead else [])
 
@@ -139,10 +139,10 @@ def _fitting(text: str, candidates: Sequence[Candidate]) -> list[Ranked]:
     return [each for each in ranked if each.score >= _COMPARABLE * ranked[0].score]
 
 
-def _indices(ranked: Sequence[Ranked]) -> tuple[int, ...]:
-    return tuple(each.index for each in ranked)
-
-
 def _text(request: str, group: _Group) -> str:
     text = request[group.start : group.end].strip()
-    return f"{group.lead} {text}" if group.lead else text
+    return _led(group.lead, text) if group.lead else text
+
+
+def _led(lead: str, text: str) -> str:
+    return f"{lead} {text}" if lead.endswith(":") else f"{lead}, {text}"

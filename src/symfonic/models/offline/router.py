@@ -8,10 +8,11 @@ from symfonic.kernel.contracts.messages import Message, ToolCall
 from symfonic.kernel.contracts.model import ModelReply
 from symfonic.kernel.contracts.tool import Route, Tool
 from symfonic.models.offline.arguments import Missing, fill
-from symfonic.models.offline.plan import parts_of
+from symfonic.models.offline.plan import Part, parts_of
 from symfonic.models.offline.ranking import Candidate
 
 _LONGEST_HEADING = 160
+_EVIDENCE = 1.25
 
 
 class OfflineModel:
@@ -94,17 +95,24 @@ def _steps(request: str, targets: Sequence[_Target]) -> list[_Step]:
         return []
     candidates = [target.candidate for target in targets]
     parts = parts_of(request, candidates, [target.route is not None for target in targets])
-    return [_step(part.text, [targets[index] for index in part.fitting]) for part in parts]
+    return [_step(part, targets) for part in parts]
 
 
-def _step(part: str, fitting: Sequence[_Target]) -> _Step:
-    missing = None
-    for target in fitting:
+def _step(part: Part, targets: Sequence[_Target]) -> _Step:
+    """The call of what fits best; among tools, having found arguments in the words speaks for a tool."""
+    best, call, missing = 0.0, None, ""
+    for ranked in part.fitting:
+        target = targets[ranked.index]
         try:
-            return _Step(part, (target.tool.name, target.arguments(part)))
+            arguments = target.arguments(part.text)
         except Missing as error:
             missing = missing or f"{target.tool.name} would fit, but its argument {error.name!r} is not in these words."
-    return _Step(part, None, missing or "Nothing here fits this.")
+            continue
+        evidence = target.route is None and any(value != part.text for value in arguments.values())
+        score = ranked.score * (_EVIDENCE if evidence else 1.0)
+        if score > best:
+            best, call = score, (target.tool.name, arguments)
+    return _Step(part.text, call, "" if call else missing or "Nothing here fits this.")
 
 
 def _wanted(steps: Sequence[_Step]) -> list[tuple[str, dict[str, Any]]]:

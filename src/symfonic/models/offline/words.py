@@ -14,6 +14,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 _ENDINGS = word_set("ations ation ings ing iers ier ies ied ions ion ments ment ers est er ed es ly s")
 _SUFFIXES = tuple(sorted(_ENDINGS, key=lambda suffix: (-len(suffix), suffix)))
+_LOST_E = re.compile(r"[^aeiou][aeiou][^aeiouwxy]")  # "cod", left of "coding"
 _FUNCTION_WEIGHT, _GENERIC_WEIGHT = 0.1, 0.3
 SHORTEST_KIN, LONGEST_KIN = 4, 16
 
@@ -67,9 +68,13 @@ def stem(word: str) -> str:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3:
             word = word[: -len(suffix)]
             if word[-1] == word[-2] and word[-1] not in "aeiou":
-                word = word[:-1]
+                return word[:-1]
+            if suffix != "s" and _LOST_E.fullmatch(word):
+                return word + "e"
             break
-    return word[:-1] + "i" if word.endswith("y") else word.removesuffix("e")
+    if word.endswith("y"):
+        return word[:-1] + "i"
+    return word.removesuffix("e") if len(word) > 4 else word
 
 
 def shortened(term: str) -> list[str]:

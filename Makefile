@@ -1,0 +1,47 @@
+# make demo   asks the demo team one question about this repository
+# make test   lint, types, tests and documentation
+#
+# Each sets up an environment of its own the first time, and again when pyproject.toml changes.
+# Needs git, make and Python >= 3.11. Another interpreter: PYTHON=python3.13 make test
+
+PYTHON ?= $(shell for python in python3 python python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+DEMO := .venv-demo-$(VERSION)
+TEST := .venv-test-$(VERSION)
+QUESTION ?= How large is the code by language, what changed last, and what does the README say about running the tests?
+PYTEST_ARGS ?=
+
+.PHONY: demo test lint types python clean
+
+demo: $(DEMO)/ready
+	@$(DEMO)/bin/symfonic run demo/team.toml "$(QUESTION)"
+
+test: lint types
+	$(TEST)/bin/python -m pytest --numprocesses=2 --cov --fail-on-skip $(PYTEST_ARGS)
+
+lint: $(TEST)/ready
+	$(TEST)/bin/ruff check .
+	$(TEST)/bin/ruff format --check .
+
+types: $(TEST)/ready
+	$(TEST)/bin/mypy
+	$(TEST)/bin/basedpyright --pythonpath $(TEST)/bin/python
+
+$(DEMO)/ready: pyproject.toml | python
+	$(PYTHON) -m venv --clear $(DEMO)
+	$(DEMO)/bin/python -m pip install --quiet --editable '.[cli]'
+	@touch $@
+
+$(TEST)/ready: pyproject.toml | python
+	$(PYTHON) -m venv --clear $(TEST)
+	$(TEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(TEST)/bin/python -m pip install --quiet --editable '.[cli,langchain,openai]' --group dev
+	@touch $@
+
+python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	echo "symfonic needs Python >= 3.11; PYTHON is '$(PYTHON)' (try: PYTHON=python3.12 make demo)" >&2; exit 1; }
+
+clean:
+	rm -rf .venv-demo-* .venv-test-* .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache dist

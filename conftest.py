@@ -1,0 +1,130 @@
+"""Documentation that runs: every fenced block of the README and of docs/, in order, in a folder of its own.
+
+``python`` is executed, ``text`` is what the Python before it prints, ``console`` are ``$ symfonic`` commands and what
+they print (seconds may differ, and a line of ``...`` stands for any lines). A block that begins with the comment
+``# NAME.toml`` or ``# NAME.py`` is saved as that file.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import chdir, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from shlex import split
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from sybil import Document, Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser
+
+_FILE = re.compile(r"# ([\w-]+\.(?:py|toml))\n")
+_SECONDS = re.compile(r"\d+\.\d\d s\b")
+
+
+def _saved(example: Example) -> bool:
+    """Whether the block is a file, which now stands in the document's folder."""
+    named = _FILE.match(example.parsed)
+    if named:
+        (_folder(example) / named[1]).write_text(example.parsed, encoding="utf-8")
+    return named is not None
+
+
+def _run_python(example: Example) -> None:
+    if _saved(example):
+        return
+    lines_before = example.line + example.parsed.line_offset
+    code = compile("\n" * lines_before + example.parsed, example.path, "exec", dont_inherit=True)
+    with redirect_stdout(StringIO()) as printed, chdir(_folder(example)):
+        exec(code, example.namespace)
+    example.namespace["printed"] = printed.getvalue()
+
+
+def _save_toml(example: Example) -> None:
+    assert _saved(example), "a toml block must begin with the comment # NAME.toml"
+
+
+def _compare_text(example: Example) -> None:
+    printed = example.namespace.pop("printed", None)
+    assert printed is not None, "a text block is what the python block before it prints; there is none"
+    assert printed.rstrip() == example.parsed.rstrip()
+
+
+def _run_console(example: Example) -> None:
+    for command, expected in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n?)*)", example.parsed, re.MULTILINE):
+        program, *arguments = split(command)
+        if program == "make":
+            continue  # test_docs.py holds these against the Makefile and the demo
+        assert program == "symfonic", f"a console block may run make and symfonic, not {program}"
+        done = subprocess.run(
+            [sys.executable, "-m", "symfonic", *arguments],
+            cwd=_folder(example),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        pattern = re.escape(_SECONDS.sub("? s", expected.rstrip())).replace(r"\.\.\.", r"[\s\S]*")
+        assert re.fullmatch(pattern, _SECONDS.sub("? s", done.stdout.rstrip())), done.stdout
+
+
+def _folder(example: Example) -> Path:
+    return Path(example.namespace["folder"].name)
+
+
+def _open_folder(namespace: dict[str, Any]) -> None:
+    namespace["folder"] = TemporaryDirectory()
+
+
+def _close_folder(namespace: dict[str, Any]) -> None:
+    namespace["folder"].cleanup()
+
+
+pytest_collect_file = Sybil(
+    parsers=[
+        CodeBlockParser("python", _run_python),
+        CodeBlockParser("text", _compare_text),
+        CodeBlockParser("toml", _save_toml),
+        CodeBlockParser("console", _run_console),
+    ],
+    patterns=["README.md", "docs/*.md"],
+    document_types={".md": Document},
+    setup=_open_folder,
+    teardown=_close_folder,
+).pytest()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fail-on-skip", action="store_true", help="A test that is skipped fails.")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The blocks of one document share a namespace, so one worker runs them all."""
+    for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _forbid_skip(item.config, report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _forbid_skip(collector.config, report)
+    return report
+
+
+def _forbid_skip(config: pytest.Config, report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and config.getoption("--fail-on-skip") and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"{report.nodeid} was skipped, and with --fail-on-skip nothing may be: {reason}"

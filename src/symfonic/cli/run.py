@@ -1,0 +1,83 @@
+"""``symfonic run``: run a team on a task, and show it."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from symfonic import AgentResult, SymfonicError, load_team
+from symfonic.cli.interrupt import InterruptedRunError, run_interruptibly
+from symfonic.cli.records import result_lines, unfinished_lines
+from symfonic.cli.streams import Out, answers_only, short
+from symfonic.cli.tree import DelegationTree
+from symfonic.cli.views import Lines, View, view_for
+from symfonic.kernel.contracts.text import error_text
+from symfonic.teams import Team
+
+DELIVERED, FAILED, INTERRUPTED = 0, 1, 130
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrder:
+    """What the command line asks for."""
+
+    team: str
+    task: str
+    model: str | None = None
+    max_depth: int | None = None
+    as_json: bool = False
+
+
+def run(order: RunOrder) -> int:
+    """Carry the order out; the exit status. Raises ConfigurationError if the team cannot be loaded."""
+    tree = DelegationTree()
+    with answers_only() as out:
+        view = Lines(tree, Out(None)) if order.as_json else view_for(tree, sys.stderr)
+        team = load_team(order.team, model=order.model, observers=(view.observe,))
+        # Tools that import a neighbour only when they are called find it, as they would in a script.
+        sys.path.append(str(Path(order.team).resolve().parent))
+        return _Report(order, out, tree, view).of(team)
+
+
+class _Report:
+    """Runs the team and tells how it went: answers and records on standard output, all else on standard error."""
+
+    def __init__(self, order: RunOrder, out: Out, tree: DelegationTree, view: View) -> None:
+        self._order = order
+        self._out = out
+        self._tree = tree
+        self._view = view
+
+    def of(self, team: Team) -> int:
+        try:
+            with self._view.shown(f'{short(team.agent.name)}  "{short(self._order.task)}"'):
+                try:
+                    result = run_interruptibly(self._run(team), self._tree.cancelling)
+                finally:
+                    self._tree.close()
+        except (InterruptedRunError, KeyboardInterrupt):
+            return self._unfinished(INTERRUPTED, "cancelled", "interrupted by Ctrl-C")
+        except SymfonicError as error:
+            return self._unfinished(FAILED, "failed", error_text(error))
+        except Exception as error:  # the last line of defence: a run that failed is told, not traced
+            return self._unfinished(FAILED, "failed", f"{type(error).__name__}: {error_text(error)}")
+        if not result.text.strip():
+            return self._unfinished(FAILED, "failed", "it returned no final response")
+        self._write(result_lines(result) if self._order.as_json else [result.text])
+        return DELIVERED
+
+    async def _run(self, team: Team) -> AgentResult:
+        async with team:
+            return await team.run(self._order.task, max_depth=self._order.max_depth)
+
+    def _unfinished(self, status: int, kind: str, message: str) -> int:
+        Out(sys.stderr).line(f"symfonic: {kind}: {message} ({self._tree.summary()})")
+        if self._order.as_json:
+            self._write(unfinished_lines(self._tree, kind, message))
+        else:
+            self._view.conclude()
+        return status
+
+    def _write(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._out.line(line)

@@ -1,0 +1,21 @@
+"""Tests that run over native models and tools, and over LangChain's."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from runtime_fakes import LANGCHAIN, NATIVE, Kind
+
+
+@pytest.fixture(params=[NATIVE, LANGCHAIN], ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return request.param
+
+
+@pytest.fixture
+async def no_task_left() -> AsyncIterator[None]:
+    """Whatever the test starts has ended when it is over; and nothing takes longer than it may."""
+    before = asyncio.all_tasks()
+    yield
+    left = {task for task in asyncio.all_tasks() - before if not task.done()}
+    assert not left
