@@ -1,5 +1,6 @@
 """The command line, as processes where the exit status or a signal matters, in this one otherwise."""
 
+import asyncio
 import io
 import json
 import os
@@ -44,6 +45,15 @@ def count() -> str:
     """Count the files."""
     print("[in] a tool")
     return "42 [files] é"
+
+async def cling() -> str:
+    """Cling to life, stubbornly."""
+    while True:
+        (Path(__file__).parent / "waiting").write_text("yes")
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
 
 async def wait() -> str:
     """Wait patiently."""
@@ -208,6 +218,24 @@ def test_ctrl_c_leaves_json_lines_of_what_was_done(team, waiting):
     assert err.endswith("symfonic: cancelled: interrupted by Ctrl-C (1 cancelled)\n")
 
 
+def test_a_second_ctrl_c_gives_up_waiting_for_what_will_not_be_cancelled(team, waiting):
+    team.write_text(team.read_text().replace("cli_tools:wait", "cli_tools:cling"))
+    with started(team, "Wait patiently, cling to life.") as process:
+        for _ in range(2):
+            assert is_waiting(waiting)
+            os.read(waiting, 100)
+            process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "symfonic: cancelled: interrupted twice by Ctrl-C, and left behind (1 cancelled)" in err
+    assert "Traceback" not in err
+
+
+async def test_a_run_from_another_thread_needs_no_signals(team, capsys):
+    assert await asyncio.to_thread(run, RunOrder(str(team), "Count the files.")) == 0
+    assert capsys.readouterr().out == "42 [files] é\n"
+
+
 def test_on_a_terminal_the_tree_is_redrawn_in_place(team):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -289,6 +317,18 @@ def test_show_tells_where_nobody_can_delegate_and_repeats_nothing(tmp_path):
         "  c  (depth 1, ceiling 3)",
         "    d  (depth 2, ceiling 3, its sub-agents: see above)",
     ]
+
+
+def test_show_runs_nothing_and_says_so_on_standard_output(team):
+    done = symfonic("show", team, "--model", "offline")
+    assert (done.returncode, done.stderr) == (0, "at import\n")
+    assert done.stdout.startswith(f"{team}: 4 agent(s)")
+
+
+def test_ctrl_c_while_a_team_is_loaded_is_status_130(team, tmp_path):
+    (tmp_path / "cli_tools.py").write_text("raise KeyboardInterrupt")
+    done = symfonic("show", team)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "symfonic: interrupted by Ctrl-C\n")
 
 
 def test_a_mistake_in_the_team_file_is_one_line_and_status_2(team):

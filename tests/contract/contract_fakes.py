@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -72,10 +73,22 @@ async def others_pending() -> list[str]:
     return [task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()}]
 
 
+async def swallows_once(started: asyncio.Event, swallowed: list[str]) -> str:
+    """Sets ``started``, and takes two cancellations to end."""
+    started.set()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        swallowed.append("once")
+    try:
+        await asyncio.Event().wait()
+    finally:
+        swallowed.append("ended")
+    return "never"
+
+
 def in_threads(count: int, work: Callable[[int], None]) -> None:
     """Run ``work(0) … work(count - 1)`` in threads that start together and carry no context."""
-    import threading
-
     together = threading.Barrier(count)
 
     def start(number: int) -> None:

@@ -147,7 +147,17 @@ def test_one_rule_reads_every_way_in_which_a_model_spells_a_name(spelling: str) 
 
 @pytest.mark.parametrize(
     "spelling",
-    ["", "   ", "()", "undefined", "researcher", "senior", "senior_researcher2", "senior.researcher", '{"name": "worker"}'],
+    [
+        "",
+        "   ",
+        "()",
+        "undefined",
+        "researcher",
+        "senior",
+        "senior_researcher2",
+        "senior.researcher",
+        '{"name": "worker"}',
+    ],
 )
 def test_what_means_no_child_resolves_to_none(spelling: str) -> None:
     assert roster_of(senior_researcher=Child(), worker=Child()).resolve(spelling) is None
@@ -203,7 +213,9 @@ def test_whatever_name_is_accepted_has_no_whitespace_and_can_be_resolved(name: s
 
 
 def test_a_description_has_one_line_a_child_with_its_guidance() -> None:
-    roster = DelegationRoster([entry("a", description="Does A."), entry("b", description="Does B.", when_to_use="rare")])
+    roster = DelegationRoster(
+        [entry("a", description="Does A."), entry("b", description="Does B.", when_to_use="rare")]
+    )
 
     assert roster.describe() == "  - a: Does A.\n  - b: Does B. (rare)"
 
@@ -215,7 +227,8 @@ def test_examples_are_left_out_of_descriptions() -> None:
 
 
 @given(
-    st.text(min_size=1).filter(str.strip) | st.sampled_from(["{name} {0} %s %(x)s $x 100%", "研究 {roster}", "\\n \\1"]),
+    st.text(min_size=1).filter(str.strip)
+    | st.sampled_from(["{name} {0} %s %(x)s $x 100%", "研究 {roster}", "\\n \\1"]),
     st.text(min_size=1),
 )
 def test_user_text_goes_into_a_description_verbatim(description: str, guidance: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import copy_context
@@ -220,3 +221,39 @@ async def test_a_task_that_outlives_its_run_writes_into_no_finished_tally() -> N
         await task
     assert run.delegated == ("in time",)
     assert outer.delegated == ()
+
+
+async def test_a_task_started_after_a_scope_was_closed_elsewhere_is_not_in_it(kind: Kind) -> None:
+    inside = async_steps(kind)
+    await anext(inside)
+    await asyncio.create_task(inside.aclose())
+    assert kind.current() is None
+
+    async def look() -> Any:
+        return kind.current()
+
+    assert await asyncio.create_task(look()) is None
+
+
+async def test_scopes_closed_elsewhere_do_not_pile_up() -> None:
+    context = DelegationContext()
+    seen: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    class Scope:
+        pass
+
+    async def hold() -> AsyncIterator[None]:
+        scope = Scope()
+        seen.add(scope)
+        with context.run_scope(depth=1, scope=scope):
+            del scope
+            yield
+
+    for _ in range(5):
+        inside = hold()
+        await anext(inside)
+        await asyncio.create_task(inside.aclose())
+    del inside
+    assert context.active_run() is None
+    collect()
+    assert len(seen) == 0

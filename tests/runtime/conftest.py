@@ -14,8 +14,8 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture
 async def no_task_left() -> AsyncIterator[None]:
-    """Whatever the test starts has ended when it is over; and nothing takes longer than it may."""
+    """Whatever the test starts has ended when it is over."""
     before = asyncio.all_tasks()
     yield
-    left = {task for task in asyncio.all_tasks() - before if not task.done()}
-    assert not left
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    assert not [task.get_coro() for task in left]

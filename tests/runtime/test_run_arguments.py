@@ -117,7 +117,17 @@ async def test_an_argument_of_the_wrong_type_is_a_value_and_the_tool_does_not_ru
     assert tool.got == []
 
 
-NOISE = ["{", "[1]", "null", "7", '"text"', "{'city': 'Oslo'}", "x" * 2_000_000, "[" * 100_000, '{"city": ' + "9" * 5000]
+NOISE = [
+    "{",
+    "[1]",
+    "null",
+    "7",
+    '"text"',
+    "{'city': 'Oslo'}",
+    "x" * 2_000_000,
+    "[" * 100_000,
+    '{"city": ' + "9" * 5000,
+]
 
 
 @pytest.mark.parametrize("raw", NOISE, ids=lambda raw: raw[:12])
@@ -126,14 +136,22 @@ async def test_arguments_that_are_no_json_object_are_a_value_with_a_short_previe
     raw: str, tool_name: str, kind: Kind
 ) -> None:
     tool, worker = Counted(), ScriptedChild()
-    agent = kind.agent(
-        calls(ToolCall("c1", tool_name, raw)), tools=[tool.offered(kind)], sub_agents=[child(worker)]
-    )
+    agent = kind.agent(calls(ToolCall("c1", tool_name, raw)), tools=[tool.offered(kind)], sub_agents=[child(worker)])
     result = await agent.run("go")
     assert "JSON" in result.text
     assert raw[:10] in result.text
     assert len(result.text) < 400
     assert (tool.got, worker.calls) == ([], [])
+
+
+async def test_arguments_nested_beyond_reading_are_a_value() -> None:
+    deep: Any = {}
+    for _ in range(5000):
+        deep = {"x": deep}
+    tool = Counted()
+    agent = NATIVE.agent(calls(tool_call("measure", city=deep)), tools=[tool.offered(NATIVE)])
+    assert "nested too deeply" in (await agent.run("go")).text
+    assert tool.got == []
 
 
 @pytest.mark.parametrize("raw", ["", "  ", "{}"])

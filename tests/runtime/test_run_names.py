@@ -44,9 +44,7 @@ async def test_a_near_miss_of_the_one_declared_name_means_that_name(spelling: An
 @pytest.mark.parametrize(
     "spelling", ["Senior", "researcher", "SeniorResearcher", "the Senior-Researcher", "Senior-Researcher."]
 )
-async def test_what_is_not_a_spelling_of_the_name_is_a_value_that_lists_the_children(
-    spelling: str, kind: Kind
-) -> None:
+async def test_what_is_not_a_spelling_of_the_name_is_a_value_that_lists_the_children(spelling: str, kind: Kind) -> None:
     agent = kind.agent(delegates(spelling), sub_agents=[senior(), child(ScriptedChild(), "other")])
     result = await agent.run("go")
     [record] = result.delegations

@@ -10,22 +10,22 @@ from typing import Any, Self, TypeAlias
 from symfonic.agent.cutover.delegate import Finished, KernelDelegate
 from symfonic.agent.cutover.delegation import delegation_for_children
 from symfonic.agent.cutover.envelope import admit_invocation
+from symfonic.capabilities.delegation.context import ActiveRun, active_run
 from symfonic.capabilities.delegation.contracts import DelegationRecord
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.threads import run_blocking
 from symfonic.kernel.contracts.messages import Message, Usage
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.options import Options
-from symfonic.kernel.contracts.run_identity import current_run_identity
 
-_delegated_agents: ContextVar[dict[str, list[str]] | None] = ContextVar("symfonic_delegated_agents", default=None)
-"""The facade's tally: what each run inside the current `SymfonicAgent.run` was delivered, by run id."""
+_delegated_agents: ContextVar[dict[ActiveRun, list[str]] | None] = ContextVar("symfonic_delegated_agents", default=None)
+"""The facade's tally: what each run inside the current `SymfonicAgent.run` was delivered."""
 
 
 def _report_delegation(name: str) -> None:
-    tally, identity = _delegated_agents.get(), current_run_identity()
-    if tally is not None and identity is not None:
-        tally.setdefault(identity.run_id, []).append(name)
+    tally, run = _delegated_agents.get(), active_run()
+    if tally is not None and run is not None:
+        tally.setdefault(run, []).append(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,7 @@ class SymfonicAgent:
         options: Options | None = None,
     ) -> None:
         _check(model, name, instructions, options)
+        _check_lists(tools=tools, sub_agents=sub_agents or ())
         admit_invocation({"sub_agents": sub_agents or None})
         self.name = name
         self.delegation = delegation_for_children(
@@ -109,7 +110,7 @@ class SymfonicAgent:
         run places in its own tree. Raises ConfigurationError for any other argument, ModelError if the model
         fails for good, MaxStepsError if it never answers.
         """
-        tally: dict[str, list[str]] = {}
+        tally: dict[ActiveRun, list[str]] = {}
         previous = _delegated_agents.set(tally)
         try:
             finished = await self._kernel.run(
@@ -146,13 +147,13 @@ class SymfonicAgent:
         return f"{type(self).__name__}({self.name!r})"
 
 
-def _result(finished: Finished, tally: dict[str, list[str]]) -> AgentResult:
+def _result(finished: Finished, tally: dict[ActiveRun, list[str]]) -> AgentResult:
     run = finished.run
     identity = run.identity
     assert identity is not None  # noqa: S101 - the kernel opened it
     return AgentResult(
         text=finished.text,
-        delegated_to=tuple(tally.get(identity.run_id, ())),
+        delegated_to=tuple(tally.get(run, ())),
         delegations=run.records,
         usage=run.usage,
         run_id=identity.run_id,
@@ -179,3 +180,9 @@ def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
         raise ConfigurationError(f"instructions must be a string, got {instructions!r}")
     if options is not None and not isinstance(options, Options):
         raise ConfigurationError(f"options must be symfonic.Options(...), got {options!r}")
+
+
+def _check_lists(**parts: Any) -> None:
+    for name, part in parts.items():
+        if not isinstance(part, Sequence) or isinstance(part, str):
+            raise ConfigurationError(f"{name} must be a list or tuple, got {part!r}")

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from symfonic.agent.engine import AgentResult, SymfonicAgent
 from symfonic.capabilities.delegation.declarations import AgentRef, SubAgent
+from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.threads import run_blocking
 from symfonic.kernel.contracts.options import Options
 from symfonic.models import resolve_model
@@ -31,8 +32,11 @@ class Agent:
         tools: Sequence[Any] = (),
         sub_agents: Sequence[Any] = (),
         max_depth: int | None = None,
+        limits: None = None,
         options: Options | None = None,
     ) -> None:
+        if limits is not None:
+            raise ConfigurationError(f"limits must be None, got {limits!r}")
         self.engine = SymfonicAgent(
             resolve_model(model),
             name=name,

@@ -1,4 +1,4 @@
-"""Ctrl-C, while a run is on: the first cancels the tree, the second ends the process's patience."""
+"""Ctrl-C, while a run is on: the first cancels the tree, the second gives up waiting for it."""
 
 import asyncio
 import signal
@@ -18,29 +18,33 @@ class InterruptedRunError(Exception):
 def run_interruptibly(work: Coroutine[Any, Any, T], cancelling: Callable[[], None]) -> T:
     """Run ``work`` to its end. At the first SIGINT ``cancelling`` is told, and ``work`` is cancelled and waited for.
 
-    Raises InterruptedRunError then, and KeyboardInterrupt at a second SIGINT. The signal is heeded also where a shell
-    started the process in the background and had it ignored: whoever sends it means it.
+    Raises InterruptedRunError then, and KeyboardInterrupt at a second SIGINT, which leaves the loop as it is: to
+    close it would be to wait for what will not be cancelled. The signal is heeded also where a shell started the
+    process in the background and had it ignored: whoever sends it means it.
     """
-    with asyncio.Runner() as runner:
-        loop = runner.get_loop()
-        task = loop.create_task(work)
-        heard = False
+    runner = asyncio.Runner()
+    loop = runner.get_loop()
+    task = loop.create_task(work)
+    heard = False
 
-        def interrupt(number: int, frame: FrameType | None) -> None:
-            nonlocal heard
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal heard
+        if heard:
+            raise KeyboardInterrupt
+        heard = True
+        cancelling()
+        loop.call_soon_threadsafe(task.cancel)
+
+    with _on_sigint(interrupt):
+        try:
+            result = loop.run_until_complete(task)
+            runner.close()
+        except (Exception, asyncio.CancelledError) as error:
+            runner.close()
             if heard:
-                raise KeyboardInterrupt
-            heard = True
-            cancelling()
-            loop.call_soon_threadsafe(task.cancel)
-
-        with _on_sigint(interrupt):
-            try:
-                return loop.run_until_complete(task)
-            except (Exception, asyncio.CancelledError) as error:
-                if heard:
-                    raise InterruptedRunError from error
-                raise
+                raise InterruptedRunError from error
+            raise
+    return result
 
 
 @contextmanager

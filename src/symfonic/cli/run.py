@@ -1,5 +1,6 @@
 """``symfonic run``: run a team on a task, and show it."""
 
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -55,8 +56,11 @@ class _Report:
                     result = run_interruptibly(self._run(team), self._tree.cancelling)
                 finally:
                     self._tree.close()
-        except (InterruptedRunError, KeyboardInterrupt):
+        except InterruptedRunError:
             return self._unfinished(INTERRUPTED, "cancelled", "interrupted by Ctrl-C")
+        except KeyboardInterrupt:
+            self._unfinished(INTERRUPTED, "cancelled", "interrupted twice by Ctrl-C, and left behind")
+            os._exit(INTERRUPTED)  # an orderly exit would wait for what did not let itself be cancelled
         except SymfonicError as error:
             return self._unfinished(FAILED, "failed", error_text(error))
         except Exception as error:  # the last line of defence: a run that failed is told, not traced

@@ -6,6 +6,7 @@ from typing import Any
 
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord, PrebuiltChild
+from symfonic.kernel.concurrency.tasks import finish_within, run_together
 from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity, run_identity_scope
 
 PATIENCE = 10.0
@@ -72,10 +73,26 @@ async def _is_bounded(make: Callable[[], Any]) -> None:
 
 
 async def _is_cancellable(make: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        task = group.create_task(_capability(make()).tools.delegate("child", "be cancelled"))
-        await asyncio.sleep(0)
-        task.cancel()
+    tools = _capability(make()).tools
+    running: list[asyncio.Task[Any] | None] = []
+    ended: list[Any] = []
+
+    async def run() -> Any:
+        running.append(asyncio.current_task())
+        return await tools.delegate("child", "be cancelled")
+
+    async def cancel() -> bool:
+        return any(task is not None and task.cancel() for task in running)
+
+    async def both() -> None:
+        ended.extend(await run_together([run(), cancel()]))
+
+    _must(await finish_within(both(), PATIENCE), f"a cancelled child must end, and did not in {PATIENCE:g} seconds")
+    record, was_cancelled = ended
+    _must(
+        not was_cancelled or isinstance(record, asyncio.CancelledError),
+        f"a cancelled child must let the cancellation pass, and ended with {record} instead",
+    )
 
 
 def _capability(child: Any, max_depth: int = 2) -> DelegationCapability:

@@ -100,6 +100,8 @@ class KernelDelegate:
         ceiling = self._ceiling(enclosing, max_depth)
         if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), parent_run_id):
             enclosing.tighten(ceiling, self.options.observers)
+            if scope is not None:  # a wrapper may have narrowed what it was given
+                enclosing.scope = scope
             return await self._converse(query, enclosing)
         with run_identity_scope(self._identity(root_run_id, parent_run_id)):
             async with self._delegation_scope(agent_depth, scope, ceiling) as run:
@@ -120,7 +122,7 @@ class KernelDelegate:
         enclosing = self._context.active_run()
         if enclosing is not None:
             depth = max(depth, enclosing.depth + 1)
-        bounds = {"max_depth": max_depth, "observers": self.options.observers}
+        bounds: dict[str, Any] = {"max_depth": max_depth, "observers": self.options.observers}
         if self.delegation is not None:
             return delegation_scope(self.delegation, depth, scope, **bounds)  # type: ignore[return-value]
         return AsyncRunScope(lambda: self._context.run_scope(depth=depth, scope=scope, **bounds))

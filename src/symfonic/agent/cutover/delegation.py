@@ -10,6 +10,7 @@ from symfonic.agent.cutover.binding import bind_contributed_tool, bind_contribut
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext, Snapshots
 from symfonic.capabilities.delegation.contracts import PrebuiltChild
+from symfonic.errors import ChildDeclarationError
 from symfonic.kernel.contracts.tool import Route, Tool
 
 __all__ = [
@@ -59,20 +60,26 @@ def delegation_for_children(
     Children are objects with ``name``, ``description``, ``agent`` and perhaps ``when_to_use`` and ``examples``.
     Nothing is built, compiled or owned here. Raises ChildDeclarationError for a child that cannot be adopted.
     """
-    prebuilt = [
-        PrebuiltChild(
-            child.name,
-            child.agent,
-            child.description,
-            getattr(child, "when_to_use", None),
-            tuple(getattr(child, "examples", ())),
-        )
-        for child in children
-    ]
+    prebuilt = [_prebuilt(child) for child in children]
     if not prebuilt:
         return None
     context = RecordingDelegationContext(resolve_scope=resolve_scope, report=report_delegation)
     return DelegationCapability.declare(prebuilt, max_depth=max_depth, context=context)
+
+
+def _prebuilt(child: Any) -> PrebuiltChild:
+    missing = [key for key in ("name", "agent", "description") if not hasattr(child, key)]
+    if missing:
+        raise ChildDeclarationError(
+            f"sub_agents=[...] takes SubAgent(name, agent, description), got {child!r} without {', '.join(missing)}"
+        )
+    return PrebuiltChild(
+        child.name,
+        child.agent,
+        child.description,
+        getattr(child, "when_to_use", None),
+        tuple(getattr(child, "examples", ())),
+    )
 
 
 def delegation_scope(

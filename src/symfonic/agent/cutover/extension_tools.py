@@ -66,7 +66,16 @@ def bind_extension_tool(contribution: Any) -> Any:
     the schema admits them, are answered with a message. A synchronous ``invoke`` works outside an event loop and
     raises SymfonicError inside a running one. Raises ConfigurationError if the contribution is incomplete.
     """
-    return _extension_tool_class()(tool_from_contribution(contribution))
+    tool = tool_from_contribution(contribution)
+    make, handler = _extension_tool_class()
+    bound = make(
+        name=tool.name,
+        description=tool.description,
+        args_schema=deepcopy(dict(tool.parameters)),
+        handle_tool_error=handler,
+    )
+    bound._tool = tool
+    return bound
 
 
 def _accepted(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Takes:
@@ -77,9 +86,10 @@ def _accepted(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Takes:
 
 
 @functools.cache
-def _extension_tool_class() -> Any:
-    """The class of the tools, made once, when LangChain is first needed."""
+def _extension_tool_class() -> tuple[Any, Any]:
+    """The class of the tools and its error handler, made once, when LangChain is first needed."""
     from langchain_core.tools import BaseTool, ToolException
+    from pydantic import PrivateAttr
 
     class Refused(ToolException):
         pass
@@ -90,22 +100,11 @@ def _extension_tool_class() -> Any:
         raise error  # the extension's own
 
     class ExtensionTool(BaseTool):
-        def __init__(self, tool: Tool) -> None:
-            super().__init__(
-                name=tool.name,
-                description=tool.description,
-                args_schema=dict(tool.parameters),
-                handle_tool_error=explain,
-            )
-            self._tool = tool
-            self._declared = deepcopy(dict(tool.parameters))
-
-        _tool: Tool
-        _declared: dict[str, Any]
+        _tool: Any = PrivateAttr()
 
         @property
         def args(self) -> dict[str, Any]:
-            return dict(self._declared.get("properties", {}))
+            return dict(self._tool.parameters.get("properties", {}))
 
         def _run(self, /, **arguments: Any) -> Any:
             from symfonic.kernel.concurrency.threads import run_blocking
@@ -113,11 +112,11 @@ def _extension_tool_class() -> Any:
             return run_blocking(lambda: self._arun(**arguments))
 
         async def _arun(self, /, **arguments: Any) -> Any:
-            accepted = _accepted(self._declared, arguments)
+            accepted = _accepted(self._tool.parameters, arguments)
             refused = refusal(self.name, self.description, arguments, accepted)
             if refused is not None:
                 raise Refused(refused)
             result = self._tool.invoke(arguments)
             return await result if inspect.isawaitable(result) else result
 
-    return ExtensionTool
+    return ExtensionTool, explain

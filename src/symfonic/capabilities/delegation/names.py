@@ -4,7 +4,7 @@ import unicodedata
 from typing import Any
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
-from symfonic.kernel.contracts.text import to_text
+from symfonic.kernel.contracts.text import task_text, to_text
 
 _WRAPPING = frozenset("\"'`´<>")
 _WRAPPING_CATEGORIES = frozenset({"Ps", "Pe", "Pi", "Pf"})  # brackets and typographic quotes of every script
@@ -20,7 +20,7 @@ def normalised(text: str) -> str:
 
 def spelled(name: Any) -> str:
     """The text of whatever a model sent for a name; a value that is no string in its JSON form."""
-    return name if isinstance(name, str) else to_text(name)
+    return to_text(None) if name is None else task_text(name)
 
 
 def check_declared(name: Any, description: Any) -> None:

@@ -1,5 +1,6 @@
 """Delegation as tools: ``delegate`` for programs, ``run_agent`` and ``list_agents`` for models."""
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from symfonic.kernel.contracts.text import encodable, error_text, task_text, to_
 
 if TYPE_CHECKING:
     from symfonic.kernel.contracts.run_identity import RunIdentity
+
+_log = logging.getLogger("symfonic.delegation")
 
 _GUIDE = """\
 Delegate a task to a sub-agent and read its answer. The sub-agent works on its own and does not see this \
@@ -108,8 +111,14 @@ class DelegationTools:
             return call.failed("it returned no final response", None, response, *ids)
         record = call.ended(DelegationOutcome.DELIVERED, text, None, response, *ids)
         if self._record:
-            self.context.record_delegation(name)
+            self._tally(name)
         return record
+
+    def _tally(self, name: str) -> None:
+        try:
+            self.context.record_delegation(name)
+        except Exception:  # the child has delivered; who counts it does not change that
+            _log.exception("recording the delivery of %r raised", name)
 
     def _ceiling(self, caller: ActiveRun | None) -> DepthPolicy:
         own = self.depth.max_depth if self.depth is not None else None
@@ -213,7 +222,7 @@ def _final_text(response: Any) -> str:
 
 def _run_ids(response: Any) -> tuple[str, str, str | None]:
     run_id, root_run_id, parent_run_id = (
-        str(value) if value else None
+        encodable(str(value)) if value else None
         for value in (getattr(response, key, None) for key in ("run_id", "root_run_id", "parent_run_id"))
     )
     return run_id or "", root_run_id or "", parent_run_id

@@ -7,7 +7,6 @@ siblings. Here every task gets its own outcome, and one that swallowed a cancell
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -32,6 +31,8 @@ async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyn
     except asyncio.CancelledError:
         await put_down(tasks)
         raise
+    failed = [task for task in tasks if not task.cancelled() and task.exception() is not None]
+    _log_errors(failed[1:])
     return [_outcome(task) for task in tasks]
 
 
@@ -46,6 +47,7 @@ async def finish_within(work: Awaitable[Any], seconds: float) -> bool:
         if not done:
             task.cancel()
             await asyncio.wait({task}, timeout=FIRST_PAUSE)
+            _log_errors([task])
             return False
     except asyncio.CancelledError:
         await put_down([task])
@@ -60,20 +62,28 @@ async def put_down(tasks: Iterable["asyncio.Task[Any]"]) -> None:
     """Cancel the tasks, again where one goes on regardless, and wait for them.
 
     A task that outlasts every round is logged and left: nothing can end it, and waiting for ever would only
-    lose the rest as well.
+    lose the rest as well. Raises CancelledError at the end if this was itself cancelled meanwhile.
     """
+    tasks = list(tasks)
     pending = [task for task in tasks if not task.done()]
+    cancelled: asyncio.CancelledError | None = None
     pause = FIRST_PAUSE
     for _ in range(MOST_ROUNDS):
         if not pending:
-            return
+            break
         for task in pending:
             task.cancel()
-        with suppress(asyncio.CancelledError):  # cancelled again: what is below is, too; our caller raises
+        try:
             await asyncio.wait(pending, timeout=pause)
+        except asyncio.CancelledError as again:  # what is below is cancelled already
+            cancelled = again
         pending = [task for task in pending if not task.done()]
         pause = min(2 * pause, LONGEST_PAUSE)
-    _log.error("left %d task(s) that ignore cancellation: %s", len(pending), pending)
+    _log_errors(tasks)
+    if pending:
+        _log.error("left %d task(s) that ignore cancellation: %s", len(pending), pending)
+    if cancelled is not None:
+        raise cancelled
 
 
 async def _awaited(work: Awaitable[T]) -> T:
@@ -102,3 +112,10 @@ def _outcome(task: "asyncio.Task[T]") -> T | asyncio.CancelledError:
         return task.result()
     except asyncio.CancelledError as cancelled:
         return cancelled
+
+
+def _log_errors(tasks: "Iterable[asyncio.Task[Any]]") -> None:
+    """Log what nobody raises, now; the loop would, whenever the task is collected."""
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("a task that was given up or had failing siblings raised %r", error, exc_info=error)

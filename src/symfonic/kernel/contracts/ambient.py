@@ -28,12 +28,7 @@ class Ambient(Generic[T]):
 
     def get(self) -> T | None:
         """The innermost open value, or None."""
-        block = self._var.get()
-        if block is None or not block.ended:
-            return None if block is None else block.value
-        here = _executor()
-        while block is not None and block.ended and block.opener == here:
-            block = block.outer
+        block = settled(self._var)
         return None if block is None else block.value
 
     def open(self, value: T) -> "Block[T]":

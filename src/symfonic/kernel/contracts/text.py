@@ -19,11 +19,9 @@ def to_text(value: Any) -> str:
 
     Models, dataclasses, mappings, sequences and sets become JSON with non-ASCII characters literal; a lone
     date, number in text form, path or bytes becomes its plain text. A leaf that has no JSON form degrades to
-    the name of its type.
+    the name of its type, what contains itself and what is nested too deeply to "…".
     """
-    if isinstance(value, str):
-        return encodable(value)
-    plain = _plain(value, _MAX_NESTING)
+    plain = _plain(value, ())
     if isinstance(plain, str):
         return encodable(plain)
     return encodable(json.dumps(plain, ensure_ascii=False))
@@ -31,8 +29,8 @@ def to_text(value: Any) -> str:
 
 def task_text(task: Any) -> str:
     """A delegated task as text: a string byte for byte, None as ``""``, anything else as JSON."""
-    if isinstance(task, str):
-        return task
+    if issubclass(type(task), str):  # unlike isinstance, this asks the object nothing
+        return str.__str__(task)
     return "" if task is None else to_text(task)
 
 
@@ -56,7 +54,7 @@ def error_text(error: BaseException) -> str:
     text = _own_words(error) or type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         leaves = list(_leaves(error, _MAX_NESTING))
-        told = [f"{type(leaf).__name__}: {_own_words(leaf)}".rstrip(": ") for leaf in leaves[:_MAX_LEAVES]]
+        told = [_told(leaf) for leaf in leaves[:_MAX_LEAVES]]
         if len(leaves) > _MAX_LEAVES:
             told.append(f"and {len(leaves) - _MAX_LEAVES} more")
         text = f"{text}: {'; '.join(told)}"
@@ -76,6 +74,11 @@ def _own_words(error: BaseException) -> str:
     return text if text.strip() else ""
 
 
+def _told(leaf: BaseException) -> str:
+    words = _own_words(leaf)
+    return f"{type(leaf).__name__}: {words}" if words else type(leaf).__name__
+
+
 def _leaves(error: BaseException, depth: int) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup) and depth:
         for inner in error.exceptions:
@@ -84,20 +87,20 @@ def _leaves(error: BaseException, depth: int) -> Iterator[BaseException]:
         yield error
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """``value`` in terms of None, bool, int, float, str, list and dict."""
+def _plain(value: Any, path: tuple[int, ...]) -> Any:
+    """``value`` in terms of None, bool, int, float, str, list and dict; ``path`` is the ids of what it is in."""
     try:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, Enum):
-            return _plain(value.value, depth)
+            return _plain(value.value, path)
         if isinstance(value, int | float | str):
             return _scalar(value)
-        if depth == 0:
+        if len(path) == _MAX_NESTING or id(value) in path:
             return "…"
         if isinstance(value, BaseException):
             return f"{type(value).__name__}: {error_text(value)}"
-        return _container(value, depth - 1)
+        return _container(value, (*path, id(value)))
     except Exception:  # hostile values: one bad leaf must not lose the rest
         return f"<{type(value).__name__}>"
 
@@ -113,27 +116,27 @@ def _scalar(value: int | float | str) -> Any:
     return float(value)
 
 
-def _container(value: Any, depth: int) -> Any:
+def _container(value: Any, path: tuple[int, ...]) -> Any:
     dump = getattr(type(value), "model_dump", None)
     if dump is not None:
-        return _plain(dump(value), depth)
+        return _plain(dump(value), path)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name), depth) for field in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name), path) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {_key(key): _plain(item, depth) for key, item in value.items()}
+        return {_key(key, path): _plain(item, path) for key, item in value.items()}
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode("utf-8", "replace")
     if isinstance(value, Set):
-        return sorted((_plain(item, depth) for item in value), key=str)
+        return sorted((_plain(item, path) for item in value), key=str)
     if isinstance(value, Sequence):
-        return [_plain(item, depth) for item in value]
+        return [_plain(item, path) for item in value]
     if isinstance(value, date | time):
         return value.isoformat()
     return str(value) if _has_own_text(value) else f"<{type(value).__name__}>"
 
 
-def _key(key: Any) -> str:
-    plain = _plain(key, 1)
+def _key(key: Any, path: tuple[int, ...]) -> str:
+    plain = _plain(key, path)
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 

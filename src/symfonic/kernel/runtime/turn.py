@@ -133,8 +133,15 @@ def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
         while call_id in seen:
             call_id = f"{call_id}_{number}"
         seen.add(call_id)
-        unique.append(ToolCall(call_id, encodable(call.name), encodable_value(call.arguments)))
+        unique.append(ToolCall(call_id, encodable(call.name), _encodable_arguments(call)))
     return tuple(unique)
+
+
+def _encodable_arguments(call: ToolCall) -> Any:
+    try:
+        return encodable_value(call.arguments)
+    except RecursionError:  # refused like any other text that is no JSON object
+        return "(nested too deeply)"
 
 
 def _tool_message(call: ToolCall, text: str) -> Message:

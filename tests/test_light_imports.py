@@ -1,0 +1,89 @@
+"""What is imported, and when: fresh interpreters, and what is in their ``sys.modules`` afterwards."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import symfonic
+
+SRC = Path(symfonic.__file__).parent
+DELEGATION = sorted(
+    ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in (SRC / "capabilities" / "delegation").glob("*.py")
+)
+HEAVY = {"griffe", "griffelib", "langchain", "langchain_core", "openai", "pydantic", "rich", "typer"}
+A_TEAM_OF_AGENTS = """
+from symfonic import Agent, SubAgent
+from symfonic.testing import ScriptedModel, tool_call
+child = Agent(ScriptedModel("done"))
+lead = Agent(
+    ScriptedModel(tool_call("run_agent", name="child", task="do it"), "it is done"),
+    sub_agents=[SubAgent("child", child, "Does it.")],
+)
+assert lead.run_sync("go").delegated_to == ("child",)
+"""
+AN_OFFLINE_TEAM = """
+from symfonic import Agent, SubAgent
+child = SubAgent("echo", Agent("offline"), "Repeats what it is told.", examples=("Repeat this",))
+assert Agent("offline", sub_agents=[child]).run_sync("Repeat this").delegated_to == ("echo",)
+"""
+
+
+def imported_by(program: str) -> set[str]:
+    """The modules that the program adds to those of an interpreter that has just started."""
+    script = f"import sys\nbefore = set(sys.modules)\n{program}\nprint(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def third_party(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names) - {"symfonic"}
+
+
+def test_importing_the_package_imports_the_package_alone():
+    ours = {name for name in imported_by("import symfonic") if name.startswith("symfonic")}
+    assert ours == {"symfonic"}
+
+
+@pytest.mark.parametrize("name", [*symfonic.__all__, "__version__"])
+def test_a_root_name_resolves_without_a_third_party_module(name):
+    assert third_party(imported_by(f"from symfonic import {name}")) == set()
+
+
+@pytest.mark.parametrize("module", DELEGATION)
+def test_a_module_of_delegation_imports_the_standard_library_alone(module):
+    modules = imported_by(f"import {module}")
+    assert third_party(modules) == set()
+    assert "symfonic.kernel.contracts.run_identity" not in modules
+    assert not any(name.startswith(("symfonic.agent", "symfonic.kernel.runtime")) for name in modules)
+
+
+def test_the_testing_kit_imports_the_standard_library_alone():
+    assert third_party(imported_by("import symfonic.testing")) == set()
+
+
+@pytest.mark.parametrize("program", [A_TEAM_OF_AGENTS, AN_OFFLINE_TEAM], ids=["scripted", "offline"])
+def test_agents_with_children_and_a_native_model_run_without_a_third_party_module(program):
+    assert third_party(imported_by(program)) == set()
+
+
+def test_a_function_tool_brings_pydantic_and_nothing_that_belongs_to_an_extra():
+    program = "from symfonic import tool\ndef add(a: int, b: int) -> int:\n    return a + b\ntool(add)"
+    assert third_party(imported_by(program)) & HEAVY <= {"griffe", "griffelib", "pydantic"}
+
+
+def test_declaring_no_child_never_pays_for_the_tool_library():
+    program = "from symfonic import Agent\nfrom symfonic.testing import ScriptedModel\nAgent(ScriptedModel('hi'))"
+    assert third_party(imported_by(program)) == set()
+
+
+def test_delegating_is_what_imports_run_identities():
+    program = """
+import asyncio
+from symfonic.capabilities.delegation import DelegationRoster, DelegationTools
+asyncio.run(DelegationTools(roster=DelegationRoster([]), depth=None).delegate("nobody", "nothing"))
+"""
+    assert "symfonic.kernel.contracts.run_identity" in imported_by(program)
