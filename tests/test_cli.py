@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -178,14 +179,19 @@ def waiting(team):
     """What the tool that waits for ever writes to once it is being run."""
     path = team.parent / "waiting"
     os.mkfifo(path)
-    ours = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    ours = os.open(path, os.O_RDWR)  # a writer too, so that it is not at its end between two writers
     yield ours
     os.close(ours)
 
 
+@contextmanager
 def started(team, task, *options):
     arguments = [sys.executable, "-m", "symfonic", "run", str(team), task, *options]
-    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # only if the test failed is there something to kill
 
 
 def is_waiting(waiting):

@@ -22,6 +22,7 @@ from symfonic.capabilities.delegation.contracts import DelegationOutcome
 from symfonic.capabilities.delegation.declarations import AgentRef, SubAgent
 from symfonic.capabilities.delegation.tools import DelegationTools
 from symfonic.errors import ChildDeclarationError, ConfigurationError
+from symfonic.kernel.contracts.run_identity import RunIdentity, run_identity_scope
 from symfonic.testing import ScriptedChild, ScriptedModel, tool_call
 
 
@@ -85,11 +86,13 @@ async def test_a_report_that_raises_changes_no_delivery_and_is_logged(caplog: py
         raise RuntimeError("cannot count")
 
     delegation = capability(report_delegation=report)
-    with caplog.at_level(logging.ERROR, "symfonic"):
+    identity = RunIdentity.root()
+    with caplog.at_level(logging.ERROR, "symfonic"), run_identity_scope(identity):
         async with delegation.run_scope(depth=0) as run:
             record = await delegation.tools.delegate("child", "t")
     assert (record.outcome, run.delegated) == (DelegationOutcome.DELIVERED, ("child",))
     assert "cannot count" in caplog.text
+    assert identity.run_id in caplog.text
 
 
 async def test_parallel_deliveries_are_all_reported() -> None:

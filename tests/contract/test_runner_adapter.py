@@ -172,7 +172,7 @@ def test_signatures_are_read_through_wrappers_and_partials() -> None:
         async def run(self, *args: Any, **kwargs: Any) -> Any: ...
 
     class Partial:
-        run = functools.partial(query, None)
+        run = staticmethod(functools.partial(query, None))
 
     assert speaks_runner_contract(Wrapped())
     assert not accepts_run_lineage(Wrapped())

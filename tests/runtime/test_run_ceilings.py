@@ -24,8 +24,11 @@ from runtime_fakes import (
 
 import symfonic
 from symfonic import AgentRef, ConfigurationError, DelegationOutcome, Options
+from symfonic.agent.cutover.delegation import delegation_for_children
+from symfonic.agent.engine import SymfonicAgent
+from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.depth import DepthPolicy
-from symfonic.testing import ScriptedChild, tool_call
+from symfonic.testing import FunctionModel, ScriptedChild, tool_call
 
 REFUSED = DelegationOutcome.REFUSED_DEPTH
 
@@ -248,3 +251,70 @@ async def test_the_model_is_told_beforehand_that_a_refusal_is_final_and_what_to_
     assert "A refusal is final" in text
     assert "answer yourself" in text
     assert text.endswith("  - writer: Does what writer does.")
+
+
+async def test_a_childs_own_lower_ceiling_holds_for_whatever_it_starts(kind: Kind) -> None:
+    leaf, offered = ScriptedChild(), []
+    roomy = NATIVE.agent(delegates(), sub_agents=[child(leaf)], max_depth=9)
+
+    async def work() -> str:
+        return (await roomy.run("inner")).text
+
+    def fn(messages: Any, tools: Any) -> Any:
+        offered.extend(tool.name for tool in tools)
+        return calls(tool_call("work"))(messages, tools) if not leaf.calls else "never"
+
+    middle = kind.agent(fn, tools=[kind.tool(work)], sub_agents=[child(leaf)], max_depth=1)
+    result = await kind.agent(delegates(), sub_agents=[child(middle)], max_depth=7).run("go")
+    assert result.text == DepthPolicy(1).refusal()
+    assert set(offered) == {"work"}
+    assert leaf.calls == []
+
+
+async def test_a_ceiling_that_a_wrapper_states_for_the_agent_it_runs_tightens_it() -> None:
+    leaf = ScriptedChild()
+    inner = SymfonicAgent(FunctionModel(delegates()), sub_agents=[child(leaf)], max_depth=9)
+
+    class Wrapper:
+        async def run(self, query: str, **context: Any) -> Any:
+            return await inner.run(query, **context, max_depth=1)
+
+    result = await NATIVE.agent(delegates(), sub_agents=[child(Wrapper())], max_depth=7).run("go")
+    assert result.text == DepthPolicy(1).refusal()
+    assert leaf.calls == []
+
+
+async def test_a_program_that_delegates_outside_every_run_bounds_what_runs_below() -> None:
+    leaf = ScriptedChild()
+    roomy = NATIVE.agent(delegates(), sub_agents=[child(leaf)], max_depth=9)
+    delegation = delegation_for_children([child(roomy)], max_depth=1)
+    assert delegation is not None
+    record = await delegation.tools.delegate("child", "go")
+    assert record.message == DepthPolicy(1).refusal()
+    assert leaf.calls == []
+
+
+async def test_a_scope_opened_by_hand_inside_a_run_has_no_higher_ceiling() -> None:
+    in_force = []
+
+    async def work() -> str:
+        for asked in (None, 1, 9):
+            with DelegationContext().run_scope(depth=1, max_depth=asked) as run:
+                in_force.append(run.max_depth)
+        return "worked"
+
+    await NATIVE.agent(calls(tool_call("work")), tools=[work], max_depth=3).run("go")
+    assert in_force == [3, 1, 3]
+
+
+async def test_the_observers_of_a_child_are_told_of_its_own_delegations_only(kind: Kind) -> None:
+    of_root: list[Any] = []
+    of_child: list[Any] = []
+    middle = kind.agent(
+        delegates("leaf"), sub_agents=[child(ScriptedChild(), "leaf")], options=Options(observers=(of_child.append,))
+    )
+    agent = kind.agent(delegates(), sub_agents=[child(middle)], options=Options(observers=(of_root.append,)))
+    await agent.run("go")
+    started = "DelegationStarted"
+    assert [event.name for event in of_root if type(event).__name__ == started] == ["child", "leaf"]
+    assert [event.name for event in of_child] == ["leaf", "leaf"]

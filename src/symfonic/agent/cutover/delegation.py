@@ -45,7 +45,9 @@ class RecordingDelegationContext(DelegationContext):
             try:
                 self._report(name)
             except Exception:  # the child has delivered; who counts it does not change that
-                _log.exception("reporting the delivery of %r raised", name)
+                run = self.active_run()
+                identity = run.identity if run else None
+                _log.exception("reporting the delivery of %r raised in run %s", name, identity or "(none)")
 
 
 def delegation_for_children(
