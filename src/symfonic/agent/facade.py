@@ -5,13 +5,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from symfonic.agent.engine import AgentResult, SymfonicAgent
-from symfonic.capabilities.delegation.declarations import AgentRef, SubAgent
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.threads import run_blocking
 from symfonic.kernel.contracts.options import Options
 from symfonic.models import resolve_model
 
-__all__ = ["Agent", "AgentRef", "AgentResult", "SubAgent"]
+__all__ = ["Agent", "AgentResult"]
 
 
 class Agent:

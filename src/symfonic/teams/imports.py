@@ -25,13 +25,9 @@ def import_tool(name: str) -> object:
         try:
             found = getattr(found, part)
         except AttributeError:
-            hint = did_you_mean(part, [each for each in vars(found) if each[0] != "_"] if vars_of(found) else ())
+            hint = did_you_mean(part, [each for each in getattr(found, "__dict__", ()) if each[0] != "_"])
             raise ToolImportError(f"{module_name!r} has no {attribute!r}{hint}") from None
     return found
-
-
-def vars_of(value: object) -> bool:
-    return hasattr(value, "__dict__")
 
 
 def _module(name: str) -> ModuleType:

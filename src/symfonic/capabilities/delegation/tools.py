@@ -15,6 +15,7 @@ from symfonic.capabilities.delegation.contracts import (
 from symfonic.capabilities.delegation.depth import DepthPolicy, lowest
 from symfonic.capabilities.delegation.names import spelled
 from symfonic.capabilities.delegation.roster import DelegationRoster
+from symfonic.kernel.concurrency.tasks import self_cancelled
 from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted, Event
 from symfonic.kernel.contracts.messages import NO_USAGE
 from symfonic.kernel.contracts.text import encodable, error_text, task_text, to_text
@@ -100,6 +101,7 @@ class DelegationTools:
                 parent_run_id=lineage.run_id if lineage else None,
                 opened=call.started,
             )
+            await self_cancelled()
             text = _final_text(response)
             ids = _run_ids(response)
         except Exception as error:

@@ -86,6 +86,16 @@ async def put_down(tasks: Iterable["asyncio.Task[Any]"]) -> None:
         raise cancelled
 
 
+async def self_cancelled() -> None:
+    """Raise the cancellation of this task that was asked for and has not arrived yet, if there is one.
+
+    A child that cancels its own task and returns at once has not delivered: the task is going away.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        await asyncio.sleep(0)
+
+
 async def _awaited(work: Awaitable[T]) -> T:
     return await work
 

@@ -35,12 +35,14 @@ class Turn:
         Raises ModelError if the model fails, MaxStepsError if it was called ``max_steps`` times and wants still
         more tools.
         """
-        for _ in range(self.max_steps):
+        for step in range(1, self.max_steps + 1):
             reply = await self._ask(Conversation(messages))
             calls = _with_unique_ids(reply.tool_calls)
             messages.append(Message("assistant", encodable(reply.text), calls))
             if not calls:
                 return messages[-1].text
+            if step == self.max_steps:
+                break  # nobody would read what the tools return
             answers = await run_together(self._execute(call) for call in calls)
             messages.extend(
                 _tool_message(call, f"Tool {call.name!r} failed: it cancelled itself")
