@@ -64,6 +64,10 @@ class Team:
         """Run the root agent on ``task``; ``options`` are those of `Agent.run`."""
         return await self.agent.run(task, **options)
 
+    def run_sync(self, task: str, **options: Any) -> AgentResult:
+        """The same from synchronous code; see `Agent.run_sync`."""
+        return self.agent.run_sync(task, **options)
+
     def override(self, models: Mapping[str, Any]) -> "Team":
         """The same team with other models, each a model or its name.
 

@@ -8,6 +8,7 @@ from symfonic.agent.cutover.arguments import takes
 from symfonic.agent.cutover.langchain_tools import is_langchain_tool, refusal, structured_tool
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.tool import Tool
+from symfonic.kernel.runtime.plan import BadCallError
 
 
 def bind_contributed_tool(offered: Any) -> Any:
@@ -59,7 +60,7 @@ def tool_from_spec(spec: Any) -> Tool:
     """A spec (``name``, ``description``, ``coroutine``, ``parameters``) as a runtime tool.
 
     Arguments are offered as strings and delivered as they come. Raises ConfigurationError if the declared
-    parameters are not those of the coroutine. Its ``invoke`` raises ValueError, saying what the tool takes, if an
+    parameters are not those of the coroutine. Its ``invoke`` raises BadCallError, saying what the tool takes, if an
     argument is missing or too many.
     """
     name, description, coroutine = spec.name, spec.description, spec.coroutine
@@ -79,7 +80,7 @@ def tool_from_spec(spec: Any) -> Tool:
     async def invoke(arguments: Mapping[str, Any]) -> Any:
         refused = refusal(name, description, arguments, accepted)
         if refused is not None:
-            raise ValueError(refused)
+            raise BadCallError(refused)
         result = accepted.call(coroutine, arguments)
         return await result if inspect.isawaitable(result) else result
 

@@ -1,5 +1,6 @@
 """One agent, folded: its tools and children compiled into a plan, and the way of a run through it."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -10,15 +11,19 @@ from symfonic.agent.cutover.delegation import delegation_scope, delegation_tools
 from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.cutover.merge import CALLERS, merge_capability_tools
 from symfonic.agent.cutover.tools import as_tool
+from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.capability import AsyncRunScope, DelegationCapability
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
-from symfonic.capabilities.delegation.depth import DepthPolicy, coerce_depth, lowest
-from symfonic.errors import ConfigurationError
+from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy, coerce_depth
+from symfonic.errors import ConfigurationError, LimitReachedError, RunError
+from symfonic.kernel.concurrency.relay import relayed
+from symfonic.kernel.contracts.events import Observer, RunFinished, RunStarted
+from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.options import Options
 from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity, run_identity_scope
-from symfonic.kernel.contracts.text import task_text
+from symfonic.kernel.contracts.text import error_text, task_text
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.registry import ToolRegistry
 from symfonic.kernel.runtime.turn import Turn
@@ -45,16 +50,18 @@ class KernelDelegate:
         self,
         *,
         model: Model,
+        name: str = "agent",
         instructions: str | None = None,
         tools: Sequence[Any] = (),
         delegation: DelegationCapability | None = None,
-        max_depth: int | None = None,
+        bounds: Bounds | None = None,
         options: Options | None = None,
     ) -> None:
         self.model = model
+        self.name = name
         self.instructions = instructions
         self.delegation = delegation
-        self.max_depth = None if max_depth is None else DepthPolicy(max_depth).max_depth
+        self.bounds = bounds or Bounds()
         self.options = options or Options()
         own = [as_tool(tool) for tool in tools]
         contributed = delegation_tools(delegation) if delegation is not None else ()
@@ -78,12 +85,14 @@ class KernelDelegate:
         max_depth: int | None = None,
         root_run_id: str | None = None,
         parent_run_id: str | None = None,
+        limits: Limits | None = None,
+        observers: tuple[Observer, ...] | None = None,
         **unknown: Any,
     ) -> Finished:
         """Run the plan as the run that the roster opened for this call, or else in a run of its own.
 
-        Raises ConfigurationError for an argument that nothing reads, ModelError and MaxStepsError where the turn
-        cannot be finished.
+        Raises ConfigurationError for an argument that nothing reads, and ModelError, MaxStepsError and
+        LimitReachedError where the turn cannot be finished.
         """
         admit_invocation(
             {
@@ -93,56 +102,107 @@ class KernelDelegate:
                 "max_depth": max_depth,
                 "root_run_id": root_run_id,
                 "parent_run_id": parent_run_id,
+                "limits": limits,
+                "observers": observers,
                 **unknown,
             }
         )
-        enclosing = self._context.active_run()
-        ceiling = self._ceiling(enclosing, max_depth)
-        if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), parent_run_id):
-            enclosing.tighten(ceiling, self.options.observers)
-            if scope is not None:  # a wrapper may have narrowed what it was given
-                enclosing.scope = scope
-            return await self._converse(query, enclosing)
-        with run_identity_scope(self._identity(root_run_id, parent_run_id)):
-            async with self._delegation_scope(agent_depth, scope, ceiling) as run:
-                return await self._converse(query, run)
+        async with relayed((*self.bounds.observers, *(observers or ()))) as told:
+            bounds = self._bounds(max_depth, limits, told)
+            enclosing = self._context.active_run()
+            if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), parent_run_id):
+                enclosing.tighten(bounds)
+                enclosing.agent = self.name
+                if scope is not None:  # a wrapper may have narrowed what it was given
+                    enclosing.scope = scope
+                return await self._timed(query, enclosing, bounds)
+            with run_identity_scope(self._identity(root_run_id, parent_run_id)):
+                async with self._delegation_scope(agent_depth, scope, bounds) as run:
+                    return await self._timed(query, run, bounds)
 
-    def _ceiling(self, enclosing: ActiveRun | None, max_depth: int | None) -> int:
+    def _bounds(self, max_depth: int | None, limits: Limits | None, observers: tuple[Observer, ...]) -> Bounds:
+        """The agent's own bounds and this call's; a ceiling only where one is stated or the run is a root."""
+        check_limits(limits)
+        own = self.bounds
         asked = None if max_depth is None else DepthPolicy(max_depth).max_depth
-        return lowest(enclosing.max_depth if enclosing else None, self.max_depth, asked)
+        stated = [each for each in (own.max_depth, asked) if each is not None]
+        enclosing = self._context.active_run()
+        if not stated and (enclosing is None or enclosing.max_depth is None):
+            stated = [DEFAULT_MAX_DEPTH]
+        return Bounds(
+            min(stated) if stated else None,
+            own.limits if limits is None else (*own.limits, limits),
+            observers,
+            own.hooks,
+        )
 
     def _identity(self, root_run_id: str | None, parent_run_id: str | None) -> RunIdentity:
         """A run started inside a run is that run's child, whatever lineage it is told."""
         current = current_run_identity()
         return RunIdentity.under(root_run_id, parent_run_id) if current is None else current.child()
 
-    def _delegation_scope(self, agent_depth: Any, scope: Any, max_depth: int) -> AbstractAsyncContextManager[ActiveRun]:
+    def _delegation_scope(self, agent_depth: Any, scope: Any, bounds: Bounds) -> AbstractAsyncContextManager[ActiveRun]:
         """Open the run's scope at its depth: inside a run at least one deeper than that, else as told."""
         depth = coerce_depth(agent_depth)
         enclosing = self._context.active_run()
         if enclosing is not None:
             depth = max(depth, enclosing.depth + 1)
-        bounds: dict[str, Any] = {"max_depth": max_depth, "observers": self.options.observers}
+        stated: dict[str, Any] = {"bounds": bounds, "agent": self.name}
         if self.delegation is not None:
-            return delegation_scope(self.delegation, depth, scope, **bounds)  # type: ignore[return-value]
-        return AsyncRunScope(lambda: self._context.run_scope(depth=depth, scope=scope, **bounds))
+            return delegation_scope(self.delegation, depth, scope, **stated)  # type: ignore[return-value]
+        return AsyncRunScope(lambda: self._context.run_scope(depth=depth, scope=scope, **stated))
+
+    async def _timed(self, query: Any, run: ActiveRun, bounds: Bounds) -> Finished:
+        """Run to the answer within the time that this run itself is given, besides that of the runs around it."""
+        times = [limits.timeout for limits in bounds.limits if limits.timeout is not None]
+        if not times:
+            return await self._converse(query, run)
+        try:
+            async with asyncio.timeout(min(times)) as clock:
+                return await self._converse(query, run)
+        except TimeoutError as error:
+            if not clock.expired():
+                raise
+            reached = LimitReachedError("timeout", min(times), run.identity.run_id if run.identity else "")
+            reached.delegations, reached.usage = run.records, run.usage
+            raise reached from error
 
     async def _converse(self, query: Any, run: ActiveRun) -> Finished:
         identity = run.identity
         run_id = identity.run_id if identity else ""
         at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
-        offered = self._offered_at_ceiling if at_ceiling else self._offered
-        turn = Turn(self.model, self.plan, offered, self.options.max_steps, run_id, run.spend)
+        turn = Turn(
+            self.model,
+            self.plan,
+            self._offered_at_ceiling if at_ceiling else self._offered,
+            self.options.max_steps,
+            run_id,
+            run.spend,
+            run.budget.reserve_model_call if run.budget else None,
+            run.tell if run.observers else None,
+        )
         messages = [Message("system", self.instructions)] if self.instructions else []
         messages.append(Message("user", task_text(query)))
         _log.debug("run %s at depth %d started (%s)", run_id, run.depth, identity)
+        run.tell(RunStarted, messages[-1].text)
         try:
             text = await turn.run(messages)
         except BaseException as error:
             _log.debug("run %s ended with %s (%s)", run_id, type(error).__name__, identity)
+            status = "failed" if isinstance(error, Exception) else "cancelled"
+            run.tell(RunFinished, status, error_text(error), run.usage)
+            if isinstance(error, RunError):
+                error.delegations, error.usage = run.records, run.usage
             raise
         _log.debug("run %s finished after %d messages (%s)", run_id, len(messages), identity)
+        run.tell(RunFinished, "finished", text, run.usage)
         return Finished(text, tuple(messages), run)
+
+
+def check_limits(limits: Any) -> None:
+    """Raises ConfigurationError if this is neither None nor `Limits`."""
+    if limits is not None and not isinstance(limits, Limits):
+        raise ConfigurationError(f"limits must be symfonic.Limits(...), got {limits!r}")
 
 
 def _check_children(tools: Sequence[Tool], delegation: DelegationCapability | None) -> None:

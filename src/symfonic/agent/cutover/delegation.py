@@ -59,8 +59,9 @@ def delegation_for_children(
 ) -> DelegationCapability | None:
     """The capability over already built children, or None where there are none.
 
-    Children are objects with ``name``, ``description``, ``agent`` and perhaps ``when_to_use`` and ``examples``.
-    Nothing is built, compiled or owned here. Raises ChildDeclarationError for a child that cannot be adopted.
+    Children are objects with ``name``, ``description``, ``agent`` and perhaps ``when_to_use``, ``examples`` and
+    ``policy``. Nothing is built, compiled or owned here. Raises ChildDeclarationError for a child that cannot be
+    adopted.
     """
     prebuilt = [_prebuilt(child) for child in children]
     if not prebuilt:
@@ -81,6 +82,7 @@ def _prebuilt(child: Any) -> PrebuiltChild:
         child.description,
         getattr(child, "when_to_use", None),
         tuple(getattr(child, "examples", ())),
+        getattr(child, "policy", None),
     )
 
 

@@ -49,8 +49,10 @@ def _name(fn: Any, name: str | None) -> str:
         name = getattr(named, "__name__", None)
         if name is None or name == "<lambda>":
             raise ConfigurationError(f"{fn!r} has no name to offer it by; give it one: symfonic.tool(fn, name=...)")
-    if not isinstance(name, str) or not name.strip():
-        raise ConfigurationError(f"the name of a tool must be a non-empty string, got {name!r} for {fn!r}")
+    if not isinstance(name, str) or not name or any(map(str.isspace, name)):
+        raise ConfigurationError(
+            f"the name of a tool must be a non-empty string without blanks, got {name!r} for {fn!r}"
+        )
     return name
 
 

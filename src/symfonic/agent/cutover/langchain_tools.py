@@ -11,6 +11,7 @@ from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.run_identity import new_run_id
 from symfonic.kernel.contracts.text import to_text
 from symfonic.kernel.contracts.tool import Tool
+from symfonic.kernel.runtime.plan import BadCallError
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool, StructuredTool
@@ -159,7 +160,7 @@ class _ArgumentsRefused:
         model = getattr(self._tool.args_schema, "__name__", None)
         if isinstance(error, ValidationError) and error.title == model:
             problems: Any = error.errors(include_url=False, include_context=False)
-            raise ValueError(invalid(self._tool.name, problems, self._accepted)) from error
+            raise BadCallError(invalid(self._tool.name, problems, self._accepted)) from error
 
 
 def _schema(base_tool: "BaseTool") -> dict[str, Any]:

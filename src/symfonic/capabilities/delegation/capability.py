@@ -64,6 +64,7 @@ class DelegationCapability:
                     child.when_to_use,
                     isinstance(child, ChildSpec),
                     child.examples,
+                    child.policy,
                 )
             )
         roster = DelegationRoster(entries)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.names import check_declared
@@ -14,9 +15,9 @@ from symfonic.capabilities.delegation.runner_adapter import adapt_child, plan_ca
 class SubAgent:
     """A child of an agent: what it is called, what runs, and what the model reads about it.
 
-    ``when_to_use`` is guidance that is shown with the description. ``examples`` are requests the child is
-    meant for, read by models that are routers. Raises ChildDeclarationError if the name is empty or has
-    whitespace, the description is empty, or the agent cannot be adopted.
+    ``when_to_use`` is guidance that is shown with the description. ``examples`` are requests the child is meant for,
+    read by models that are routers. ``policy`` is what holds for this child alone. Raises ChildDeclarationError if the
+    name is empty or has whitespace, the description is empty, or the agent cannot be adopted.
     """
 
     name: str
@@ -25,7 +26,7 @@ class SubAgent:
     when_to_use: str | None = None
     _: KW_ONLY
     examples: tuple[str, ...] = ()
-    policy: None = None
+    policy: ChildPolicy | None = None
 
     def __post_init__(self) -> None:
         check_declared(self.name, self.description)
@@ -33,8 +34,8 @@ class SubAgent:
             raise ChildDeclarationError(f"when_to_use of {self.name!r} must be a string, got {self.when_to_use!r}")
         if isinstance(self.examples, str) or not all(isinstance(each, str) for each in self.examples):
             raise ChildDeclarationError(f"examples of {self.name!r} must be strings in a tuple, got {self.examples!r}")
-        if self.policy is not None:
-            raise ChildDeclarationError(f"policy of {self.name!r} must be None, got {self.policy!r}")
+        if self.policy is not None and not isinstance(self.policy, ChildPolicy):
+            raise ChildDeclarationError(f"policy of {self.name!r} must be a ChildPolicy(...), got {self.policy!r}")
         object.__setattr__(self, "examples", tuple(self.examples))
         adapt_child(self.name, self.agent)
 

@@ -1,14 +1,15 @@
-"""The set of children of one agent, and the one place where a child's scope is opened."""
+"""The set of children of one agent, each behind its policies."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from symfonic.capabilities.delegation.context import ActiveRun, RunScope, active_run
+from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
+from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import RosterEntry
 from symfonic.capabilities.delegation.depth import coerce_depth
 from symfonic.capabilities.delegation.errors import ChildDeclarationError, UnknownChildError
 from symfonic.capabilities.delegation.names import check_declared, normalised, spelled
-from symfonic.capabilities.delegation.runner_adapter import plan_call
+from symfonic.capabilities.delegation.policies import Start, fold
 from symfonic.kernel.contracts.text import task_text
 
 
@@ -19,7 +20,7 @@ class DelegationRoster:
     names are equal once normalised.
     """
 
-    __slots__ = ("_description", "_entries", "_plans", "_spellings")
+    __slots__ = ("_description", "_entries", "_spellings", "_starters")
 
     def __init__(self, entries: Iterable[RosterEntry]) -> None:
         self._entries: dict[str, RosterEntry] = {}
@@ -35,7 +36,7 @@ class DelegationRoster:
                     " (case, width, '_' and '-' do not tell names apart)"
                 )
             self._entries[entry.name] = entry
-        self._plans = {name: plan_call(entry.runner) for name, entry in self._entries.items()}
+        self._starters = {name: fold(entry.runner, entry.policy) for name, entry in self._entries.items()}
         self._description = "\n".join(map(_line, self._entries.values())) or "  (none)"
 
     def names(self) -> tuple[str, ...]:
@@ -50,6 +51,10 @@ class DelegationRoster:
 
     def __iter__(self) -> Iterator[RosterEntry]:
         return iter(self._entries.values())
+
+    def policy(self, name: str) -> ChildPolicy | None:
+        """What holds for the child of exactly this name."""
+        return self._entries[name].policy
 
     def resolve(self, text: Any) -> str | None:
         """The one declared name that a model's spelling means, or None.
@@ -78,12 +83,12 @@ class DelegationRoster:
 
         The scope (depth, scope, a child identity under the given lineage) is opened around every runner, so that
         lineage and the ceiling hold also for a child whose signature cannot take them. ``opened`` is told of it
-        before the child starts. Raises UnknownChildError, before anything else happens, if ``name`` is not
-        exactly a declared one, and whatever the child raises.
+        before the child starts, once for each attempt. Raises UnknownChildError, before anything else happens, if
+        ``name`` is not exactly a declared one, and whatever the child raises.
         """
         if name not in self:
             raise UnknownChildError(name, self.names())
-        from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity, run_identity_scope
+        from symfonic.kernel.contracts.run_identity import current_run_identity
 
         depth = coerce_depth(depth)
         enclosing = active_run()
@@ -92,19 +97,8 @@ class DelegationRoster:
         caller = current_run_identity()
         if caller is not None and root_run_id is None and parent_run_id is None:
             root_run_id, parent_run_id = caller.root_run_id, caller.run_id
-        query = task_text(task)
-        identity = RunIdentity.under(root_run_id, parent_run_id)
-        with run_identity_scope(identity), RunScope(depth=depth, scope=scope) as run:
-            run.offer()
-            if opened is not None:
-                opened(run)
-            context = {
-                "scope": run.scope,
-                "agent_depth": depth,
-                "root_run_id": root_run_id,
-                "parent_run_id": parent_run_id,
-            }
-            return await self._plans[name].call(self._entries[name].runner, query, context)
+        start = Start(name, task_text(task), scope, depth, root_run_id, parent_run_id, opened)
+        return await self._starters[name](start)
 
 
 def _line(entry: RosterEntry) -> str:

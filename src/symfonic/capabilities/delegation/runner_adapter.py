@@ -19,7 +19,12 @@ RETIRED_VAR_KEYWORD: Final = "state_overrides"
 LINEAGE: Final = ("root_run_id", "parent_run_id")
 CONTEXT: Final = ("scope", "agent_depth")
 
-_HINT = "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, or any object with an async run(query)."
+_HINT = (
+    "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, or any object with an async run(query);"
+    " a plain function goes into tools=[...]."
+)
+_BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_CATCH_ALLS = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 @dataclass
@@ -56,9 +61,7 @@ def plan_call(runner: Any) -> CallPlan:
     catch_all = _catch_all(parameters)
     open_ended = catch_all is not None and catch_all != RETIRED_VAR_KEYWORD
     context = [key for key in CONTEXT if open_ended or _takes_keyword(parameters, key)]
-    positional = any(
-        p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in parameters.values()
-    )
+    positional = any(p.kind in _BY_POSITION for p in parameters.values())
     by_keyword = _takes_keyword(parameters, "query") or (catch_all is not None and not positional)
     return CallPlan(by_keyword, frozenset((*context, *lineage)))
 
@@ -89,6 +92,7 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
     """
     if not isinstance(child, type):
         if speaks_runner_contract(child):
+            _check_callable(name, child)
             return child
         parameters = _parameters(child)
         if parameters is not None and "prompt" in parameters:
@@ -97,6 +101,25 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
         f"PrebuiltChild.agent for {name!r} must expose an async run(query, ...) method (the ChildRunner protocol)"
         f" or an Agent-shaped run(prompt, ...); got {_described(child)}. {_HINT}"
     )
+
+
+def _check_callable(name: str, child: Any) -> None:
+    """Raises ChildDeclarationError if no call of ours could satisfy the signature, or if it is a generator's."""
+    if inspect.isasyncgenfunction(child.run) or inspect.isgeneratorfunction(child.run):
+        raise ChildDeclarationError(f"run of the sub-agent {name!r} is a generator; it must return its response")
+    plan, parameters = plan_call(child), _parameters(child) or {}
+    positional = next((key for key, p in parameters.items() if p.kind in _BY_POSITION), None)
+    given = {*plan.sends, "query" if plan.query_by_keyword else positional}
+    unmet = [
+        key
+        for key, p in parameters.items()
+        if key not in given and p.default is Parameter.empty and p.kind not in _CATCH_ALLS
+    ]
+    if unmet:
+        raise ChildDeclarationError(
+            f"run of the sub-agent {name!r} requires {', '.join(unmet)}, which no delegation sends;"
+            f" it is sent the query and, where it names them, {', '.join((*CONTEXT, *LINEAGE))}"
+        )
 
 
 class AdaptedAgent:

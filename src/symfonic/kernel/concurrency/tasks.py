@@ -36,6 +36,31 @@ async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyn
     return [_outcome(task) for task in tasks]
 
 
+class OverrunError(Exception):
+    """Work was ended because its ``seconds`` were over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"not finished within {seconds:g} s")
+
+
+async def run_within(seconds: float, work: Awaitable[T]) -> T:
+    """The result of ``work``, which is cancelled and waited for when its time is over.
+
+    Raises OverrunError then, else what ``work`` raises.
+    """
+    task = asyncio.get_running_loop().create_task(_awaited(work))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError:
+        await put_down([task])
+        raise
+    if done:
+        return task.result()
+    await put_down([task])
+    raise OverrunError(seconds)
+
+
 async def finish_within(work: Awaitable[Any], seconds: float) -> bool:
     """Whether ``work`` ended in time; if not it is cancelled, and left after a short grace.
 
@@ -129,3 +154,8 @@ def _log_errors(tasks: "Iterable[asyncio.Task[Any]]") -> None:
     for task in tasks:
         if task.done() and not task.cancelled() and (error := task.exception()) is not None:
             _log.warning("a task that was given up or had failing siblings raised %r", error, exc_info=error)
+
+
+def started(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    """A task that its caller puts down. For a run that is read while it goes on; everything else is waited for."""
+    return asyncio.get_running_loop().create_task(work)

@@ -1,6 +1,7 @@
 """What is said in a run: messages, tool calls, and what they cost."""
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,3 +55,6 @@ class Usage:
 
 
 NO_USAGE = Usage()
+
+current_tool_call: ContextVar[str | None] = ContextVar("symfonic_tool_call", default=None)
+"""The id of the model's tool call that this code carries out, or None outside any."""

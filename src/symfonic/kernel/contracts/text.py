@@ -27,6 +27,11 @@ def to_text(value: Any) -> str:
     return encodable(json.dumps(plain, ensure_ascii=False))
 
 
+def plain(value: Any) -> Any:
+    """``value`` in terms of None, bool, int, float, str, list and dict, as `to_text` writes it."""
+    return _plain(value, ())
+
+
 def task_text(task: Any) -> str:
     """A delegated task as text: a string byte for byte, None as ``""``, anything else as JSON."""
     if issubclass(type(task), str):  # unlike isinstance, this asks the object nothing
@@ -59,6 +64,18 @@ def error_text(error: BaseException) -> str:
             told.append(f"and {len(leaves) - _MAX_LEAVES} more")
         text = f"{text}: {'; '.join(told)}"
     return encodable(_URL_PASSWORD.sub(r"\1***@", text) if "://" in text else text)
+
+
+def capped(text: str, most: int | None) -> str:
+    """The text, or where it is longer than ``most`` characters its head and tail around a note of its length."""
+    if most is None or len(text) <= most:
+        return text
+    note = f"\n… ({len(text)} characters in all) …\n"
+    room = most - len(note)
+    if room <= 0:
+        return text[:most]
+    head = (room + 1) // 2
+    return text[:head] + note + text[len(text) - (room - head) :]
 
 
 def preview(text: str, limit: int = 80) -> str:
@@ -117,7 +134,7 @@ def _scalar(value: int | float | str) -> Any:
 
 
 def _container(value: Any, path: tuple[int, ...]) -> Any:
-    dump = getattr(type(value), "model_dump", None)
+    dump = getattr(type(value), "model_dump", None) or getattr(type(value), "to_dict", None)
     if dump is not None:
         return _plain(dump(value), path)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -136,8 +153,8 @@ def _container(value: Any, path: tuple[int, ...]) -> Any:
 
 
 def _key(key: Any, path: tuple[int, ...]) -> str:
-    plain = _plain(key, path)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    name = _plain(key, path)
+    return name if isinstance(name, str) else json.dumps(name, ensure_ascii=False)
 
 
 def _has_own_text(value: Any) -> bool:

@@ -12,7 +12,7 @@ from symfonic.kernel.contracts.text import encodable, preview
 from symfonic.kernel.contracts.tool import Tool
 
 
-class BadCallError(Exception):
+class BadCallError(ValueError):
     """A call that is not carried out; its text is what the model reads."""
 
 

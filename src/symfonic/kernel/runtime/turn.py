@@ -8,7 +8,8 @@ from typing import Any, overload
 
 from symfonic.errors import MaxStepsError, ModelError
 from symfonic.kernel.concurrency.tasks import run_together
-from symfonic.kernel.contracts.messages import Message, ToolCall, Usage
+from symfonic.kernel.contracts.events import ModelAnswered, ModelCalled, Tell, ToolFinished, ToolStarted
+from symfonic.kernel.contracts.messages import Message, ToolCall, Usage, current_tool_call
 from symfonic.kernel.contracts.model import Model, ModelReply
 from symfonic.kernel.contracts.text import encodable, error_text, to_text
 from symfonic.kernel.contracts.tool import Tool
@@ -19,7 +20,8 @@ from symfonic.kernel.runtime.plan import BadCallError, Plan, encodable_value
 class Turn:
     """One run's way through the loop.
 
-    ``offered`` are the tools the model is shown, ``spend`` is told of every model call and its tool calls.
+    ``offered`` are the tools the model is shown. ``admit`` is asked before every model call and raises where there
+    may be none. ``spend`` is told of every model call and its tool calls, ``tell`` of everything that happens.
     """
 
     model: Model
@@ -28,6 +30,8 @@ class Turn:
     max_steps: int
     run_id: str
     spend: Callable[[Usage], None]
+    admit: Callable[[], None] | None = None
+    tell: Tell | None = None
 
     async def run(self, messages: list[Message]) -> str:
         """Continue ``messages``, in place, to the answer.
@@ -55,25 +59,47 @@ class Turn:
         )
 
     async def _ask(self, messages: "Conversation") -> ModelReply:
+        if self.admit is not None:
+            self.admit()
+        if self.tell is not None:
+            self.tell(ModelCalled, len(messages))
         reply: ModelReply | None = None
+        problem: str | None = "cancelled"
         try:
             reply = _checked(await self.model.complete(messages, self.offered))
+            problem = None
             return reply
         except Exception as error:
-            raise ModelError(f"the model failed: {type(error).__name__}: {error_text(error)}", self.run_id) from error
+            problem = f"{type(error).__name__}: {error_text(error)}"
+            raise ModelError(f"the model failed: {problem}", self.run_id) from error
         finally:  # a call that failed or was cancelled is a call all the same
-            self.spend(_cost(reply))
+            cost = _cost(reply)
+            self.spend(cost)
+            if self.tell is not None:
+                self.tell(ModelAnswered, reply.text if reply else "", reply.tool_calls if reply else (), cost, problem)
 
     async def _execute(self, call: ToolCall) -> Message:
+        current_tool_call.set(call.id)  # in a task of its own, so there is nothing to restore
+        if self.tell is None:
+            return _tool_message(call, (await self._result(call))[0])
+        self.tell(ToolStarted, call.name, call.arguments)
+        text, failed = "cancelled", True
+        try:
+            text, failed = await self._result(call)
+        finally:
+            self.tell(ToolFinished, call.name, text, failed)
+        return _tool_message(call, text)
+
+    async def _result(self, call: ToolCall) -> tuple[str, bool]:
+        """What the model reads of a call, and whether that is an error."""
         try:
             tool = self.plan.find(call.name, self.offered)
             value = await tool.tool.invoke(tool.arguments(call.arguments))
-            text = to_text(value)
+            return to_text(value), False
         except BadCallError as problem:
-            text = str(problem)
+            return str(problem), True
         except Exception as error:
-            text = f"Tool {call.name!r} failed: {error_text(error)}"
-        return _tool_message(call, text)
+            return f"Tool {call.name!r} failed: {error_text(error)}", True
 
 
 class Conversation(Sequence[Message]):

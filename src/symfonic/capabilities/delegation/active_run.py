@@ -1,0 +1,205 @@
+"""The run that code is executing in: where it stands, what bounds it, and what it has done so far.
+
+The active run is ambient: seen by everything inside it, in tasks and threads that carry the context.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from inspect import isawaitable, iscoroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from symfonic.capabilities.delegation.bounds import Bounds, Hook
+from symfonic.capabilities.delegation.budget import Asked, Budget, Slot
+from symfonic.capabilities.delegation.contracts import DelegationRecord
+from symfonic.capabilities.delegation.depth import coerce_depth
+from symfonic.kernel.contracts.ambient import Ambient
+from symfonic.kernel.contracts.events import Observer, Where
+from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call
+
+if TYPE_CHECKING:
+    from symfonic.kernel.contracts.run_identity import RunIdentity
+
+_active: Ambient["ActiveRun"] = Ambient("symfonic_active_run")
+_log = logging.getLogger("symfonic.delegation")
+
+
+def active_run() -> "ActiveRun | None":
+    """The run that this code is executing in, or None outside any."""
+    return _active.get()
+
+
+class ActiveRun:
+    """A run in progress. What it did is counted until it ends, and never afterwards.
+
+    ``max_depth`` is the ceiling in force, the lowest on the path, or None where none is stated. ``budget`` is what
+    the tree may still spend, or None where nothing limits it. ``agent`` is the name of what runs.
+    Appending to a list is atomic, so deliveries from tasks and threads are all counted without a lock.
+    """
+
+    __slots__ = (
+        "_adoptable",
+        "_delegated",
+        "_open",
+        "_outer",
+        "_records",
+        "_spent",
+        "agent",
+        "asked",
+        "budget",
+        "depth",
+        "hooks",
+        "identity",
+        "max_depth",
+        "observers",
+        "scope",
+        "slot",
+    )
+
+    def __init__(
+        self,
+        depth: int,
+        scope: Any = None,
+        identity: "RunIdentity | None" = None,
+        outer: "ActiveRun | None" = None,
+        agent: str = "",
+    ) -> None:
+        self.depth = depth
+        self.scope: Any = outer.scope if scope is None and outer is not None else scope
+        self.identity = identity
+        self.agent = agent
+        self.max_depth: int | None = outer.max_depth if outer else None
+        self.observers: tuple[Observer, ...] = outer.observers if outer else ()
+        self.hooks: tuple[Hook, ...] = outer.hooks if outer else ()
+        self.budget: Budget | None = outer.budget if outer else None
+        self.slot: Slot | None = None
+        self.asked = Asked()
+        self._outer = outer
+        self._open = True
+        self._adoptable = False
+        self._delegated: list[str] = []
+        self._records: list[list[DelegationRecord]] = []
+        self._spent: list[Usage] = []
+
+    @property
+    def delegated(self) -> tuple[str, ...]:
+        """The names of the children that delivered, in that order, one entry a delivery."""
+        return tuple(self._delegated)
+
+    @property
+    def records(self) -> tuple[DelegationRecord, ...]:
+        """The delegations of this run that have ended, in the order they began."""
+        return tuple(record for place in tuple(self._records) for record in place)
+
+    @property
+    def usage(self) -> Usage:
+        """What this run and everything below it has spent."""
+        return sum(tuple(self._spent), NO_USAGE)
+
+    def count_delivery(self, name: str) -> None:
+        """Add a delivery to the tally."""
+        if self._open:
+            self._delegated.append(name)
+
+    def spend(self, usage: Usage) -> None:
+        """Add what this run spent itself."""
+        if self.budget is not None:
+            self.budget.spend_tokens(usage.input_tokens + usage.output_tokens)
+        self.absorb(usage)
+
+    def absorb(self, usage: Usage) -> None:
+        """Add what a run below has spent, when it has ended."""
+        if self._open:
+            self._spent.append(usage)
+
+    def reserve(self) -> Callable[[DelegationRecord], None]:
+        """Keep the next place among the records; the function returned fills it."""
+        place: list[DelegationRecord] = []
+        if self._open:
+            self._records.append(place)
+
+        def fill(record: DelegationRecord) -> None:
+            if self._open:
+                place.append(record)
+
+        return fill
+
+    def tighten(self, bounds: Bounds) -> None:
+        """Take on bounds besides those in force: none of them can be loosened."""
+        if bounds.max_depth is not None:
+            ceiling = self.max_depth
+            self.max_depth = bounds.max_depth if ceiling is None else min(ceiling, bounds.max_depth)
+        for limits in bounds.limits:
+            self.budget = Budget(limits, self.budget)
+        if bounds.observers:  # in a cycle the same agent's come again
+            self.observers += tuple(each for each in bounds.observers if each not in self.observers)
+        if bounds.hooks:
+            self.hooks += tuple(each for each in bounds.hooks if each not in self.hooks)
+
+    def offer(self) -> None:
+        """Let the run of ours that is called next be this very run."""
+        self._adoptable = True
+
+    def adopt(self, depth: int, parent_run_id: str | None) -> bool:
+        """Whether a run called with these is this very run; yes at most once."""
+        parent = self.identity.parent_run_id if self.identity else None
+        if not (self._adoptable and self._open and depth == self.depth and parent_run_id == parent):
+            return False
+        self._adoptable = False
+        return True
+
+    def tell(self, event: Callable[..., Any], *payload: Any) -> None:
+        """Make an event of this place and time, and tell the observers, if there are any."""
+        if not self.observers:
+            return
+        made = event(self._where(), time.monotonic(), time.time(), *payload)
+        for observer in self.observers:
+            try:
+                answer = observer(made)
+            except Exception:  # the result of a run must not depend on who watches it
+                _log.exception("an observer raised on %s of run %s", type(made).__name__, made.where.run_id)
+                continue
+            if isawaitable(answer):
+                if iscoroutine(answer):
+                    answer.close()
+                _log.error("observer %r returned an awaitable: an async observer must be an async function", observer)
+
+    def finish(self) -> None:
+        """End the run: what it spent is its outer run's too."""
+        usage = self.usage
+        self._open = False
+        if self._outer is not None and usage != NO_USAGE:
+            self._outer.absorb(usage)
+
+    def _where(self) -> Where:
+        identity, call = self.identity, current_tool_call.get()
+        if identity is None:
+            return Where(self.agent, "", None, "", self.depth, call)
+        return Where(self.agent, identity.run_id, identity.parent_run_id, identity.root_run_id, self.depth, call)
+
+
+class RunScope:
+    """Opens an `ActiveRun` for the code inside and ends it on every exit.
+
+    What is not given is the enclosing run's, and ``bounds`` only tighten that one's.
+    """
+
+    __slots__ = ("_block", "_run")
+
+    def __init__(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> None:
+        from symfonic.kernel.contracts.run_identity import current_run_identity
+
+        self._run = ActiveRun(coerce_depth(depth), scope, current_run_identity(), _active.get(), agent)
+        if bounds is not None:
+            self._run.tighten(bounds)
+        self._block = _active.open(self._run)
+
+    def __enter__(self) -> ActiveRun:
+        return self._block.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._block.__exit__(kind, error, trace)
+        self._run.finish()

@@ -1,0 +1,77 @@
+"""Whether a delegation may be made, besides depth and name: a person's hooks, the child's scope, the budget."""
+
+from dataclasses import replace
+from inspect import isawaitable
+from typing import Any
+
+from symfonic.capabilities.delegation.bounds import ChildPolicy, DelegationRequest, Hook, Veto
+from symfonic.errors import LimitReachedError
+from symfonic.kernel.contracts.text import error_text
+
+_WHAT_IS_SPENT = {
+    "max_delegations": "{value:g} sub-agents were started for the whole task, which is all there may be",
+    "max_fan_out": "{value:g} sub-agents were started by this run, which is all it may start",
+    "max_repeats": "this sub-agent was given this very task before, as often as is allowed",
+    "max_model_calls": "all {value:g} model calls of the whole task are made",
+    "max_tokens": "all {value:g} tokens of the whole task are used",
+    "timeout": "the {value:g} s for the whole task are over",
+}
+
+
+class Refused(Exception):  # noqa: N818 - a decision on its way up, not an error
+    """A delegation is not made; its text is what the model reads."""
+
+
+async def consult(hooks: tuple[Hook, ...], request: DelegationRequest) -> DelegationRequest:
+    """Ask every hook in turn, outermost first, each about what the one before has made of the request.
+
+    Raises Refused, with the hook's reason, if one vetoes, and also if one raises or answers something else.
+    """
+    for hook in hooks:
+        try:
+            answer = hook(request)
+            answer = await answer if isawaitable(answer) else answer
+        except Exception as error:
+            raise Refused(f"Delegation refused: the policy could not decide: {error_text(error)}") from error
+        request = _judged(request, answer)
+    return request
+
+
+def narrowed(policy: ChildPolicy | None, scope: Any) -> Any:
+    """The child's scope: authority can only shrink on the way down.
+
+    Raises Refused if the policy's function raises, or if the parent's scope does not cover the child's.
+    """
+    if policy is None or policy.scope is None:
+        return scope
+    try:
+        child = policy.scope(scope)
+        covers = getattr(scope, "covers", None)
+        covered = covers is None or covers(child)
+    except Exception as error:
+        raise Refused(f"Delegation refused: the sub-agent's scope could not be made: {error_text(error)}") from error
+    if not covered:
+        raise Refused("Delegation refused: the sub-agent would be given more authority than its caller has")
+    return child
+
+
+def spent_message(reached: LimitReachedError) -> str:
+    """What the model reads when a limit is reached."""
+    told = _WHAT_IS_SPENT[reached.limit].format(value=reached.value)
+    return (
+        f"Delegation refused: {told} ({reached.limit}={reached.value:g}). Do not ask again; finish with what you have."
+    )
+
+
+def _judged(request: DelegationRequest, answer: Any) -> DelegationRequest:
+    if answer is None or answer is True:
+        return request
+    if isinstance(answer, DelegationRequest):
+        if answer != replace(request, task=answer.task) or not isinstance(answer.task, str):
+            raise Refused("Delegation refused: the policy may rewrite nothing but the task, as text")
+        return answer
+    if isinstance(answer, Veto):
+        raise Refused(f"Delegation refused: {answer.reason}")
+    if answer is False:
+        raise Refused("Delegation refused by policy")
+    raise Refused(f"Delegation refused: the policy answered with {type(answer).__name__}, which decides nothing")

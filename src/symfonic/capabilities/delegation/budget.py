@@ -1,0 +1,246 @@
+"""What a tree of runs may still spend. Decided in one synchronous step, whatever thread asks.
+
+A run that states limits opens a budget inside its enclosing run's. What runs below draws on both, so that a child has
+what is left, and its own limits only tighten. A reservation is made on every level, or on none.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+
+from symfonic.errors import LimitReachedError
+from symfonic.kernel.concurrency.places import Waiter
+from symfonic.kernel.contracts.limits import Limits
+
+
+class Budget:
+    """The counters behind one run's limits, inside those of the runs around it."""
+
+    __slots__ = (
+        "_delegations",
+        "_lock",
+        "_model_calls",
+        "_outer",
+        "_queue",
+        "_running",
+        "_tokens",
+        "deadline",
+        "limits",
+    )
+
+    def __init__(self, limits: Limits, outer: "Budget | None" = None) -> None:
+        self.limits = limits
+        self.deadline = None if limits.timeout is None else time.monotonic() + limits.timeout
+        self._outer = outer
+        self._lock: threading.Lock = outer._lock if outer else threading.Lock()
+        self._queue: deque[tuple[Budget, Waiter]] = outer._queue if outer else deque()
+        self._delegations = self._model_calls = self._tokens = self._running = 0
+
+    def reserve_child(self, asked: "Asked", name: str, task: str) -> LimitReachedError | None:
+        """Count a child of a run, unless a limit of the tree or of the run is reached; then that limit."""
+        with self._lock:
+            reached = self._spent() or self._reached("max_delegations", lambda level: level._delegations)
+            reached = reached or self._reached("max_fan_out", lambda _: asked.total)
+            reached = reached or self._reached("max_repeats", lambda _: asked.times(name, task))
+            if reached is None:
+                asked.add(name, task)
+                for level in self._levels():
+                    level._delegations += 1
+            return reached
+
+    def peek(self) -> LimitReachedError | None:
+        """The limit of the tree that would refuse any child now, or None."""
+        with self._lock:
+            return self._spent() or self._reached("max_delegations", lambda level: level._delegations)
+
+    def reserve_model_call(self) -> None:
+        """Count a model call. Raises LimitReachedError if the tree has none left, or no tokens or time."""
+        with self._lock:
+            reached = self._spent()
+            if reached is not None:
+                raise reached
+            for level in self._levels():
+                level._model_calls += 1
+
+    def spend_tokens(self, tokens: int) -> None:
+        """Count tokens, afterwards: what a call in flight spends is known when it has ended."""
+        if tokens:
+            with self._lock:
+                for level in self._levels():
+                    level._tokens += tokens
+
+    def counts_running(self) -> bool:
+        """Whether any level limits how many children run at once."""
+        return any(level.limits.max_concurrency is not None for level in self._levels())
+
+    def seconds_left(self) -> float | None:
+        """Until the first deadline of the levels, or None where there is none."""
+        deadlines = [level.deadline for level in self._levels() if level.deadline is not None]
+        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+
+    def answer_cap(self) -> int | None:
+        """The lowest ``max_answer_chars`` of the levels, or None."""
+        caps = [level.limits.max_answer_chars for level in self._levels()]
+        return min((cap for cap in caps if cap is not None), default=None)
+
+    async def acquire(self) -> None:
+        """Wait until one more child may run at once."""
+        with self._lock:
+            if not self._queue and self._take():
+                return
+            waiter = Waiter()
+            self._queue.append((self, waiter))
+            self._grant()  # those before it may be waiting for another level's sake
+        try:
+            await waiter.turn
+        except BaseException:
+            with self._lock:
+                if waiter.granted:
+                    self._give_back()
+                else:
+                    self._queue.remove((self, waiter))
+                    self._grant()
+            raise
+
+    def release(self) -> None:
+        """One child less is running."""
+        with self._lock:
+            self._give_back()
+
+    def _levels(self) -> "Iterator[Budget]":
+        level: Budget | None = self
+        while level is not None:
+            yield level
+            level = level._outer
+
+    def _spent(self) -> LimitReachedError | None:
+        now = time.monotonic()
+        for level in self._levels():
+            if level.deadline is not None and now >= level.deadline:
+                return LimitReachedError("timeout", level.limits.timeout or 0)
+        return self._reached("max_model_calls", lambda level: level._model_calls) or self._reached(
+            "max_tokens", lambda level: level._tokens
+        )
+
+    def _reached(self, limit: str, count: "Callable[[Budget], int]") -> LimitReachedError | None:
+        for level in self._levels():
+            most = getattr(level.limits, limit)
+            if most is not None and count(level) >= most:
+                return LimitReachedError(limit, most)
+        return None
+
+    def _take(self) -> bool:
+        full = any(
+            level.limits.max_concurrency is not None and level._running >= level.limits.max_concurrency
+            for level in self._levels()
+        )
+        if not full:
+            for level in self._levels():
+                level._running += 1
+        return not full
+
+    def _give_back(self) -> None:
+        for level in self._levels():
+            level._running -= 1
+        self._grant()
+
+    def _grant(self) -> None:
+        for place in tuple(self._queue):
+            budget, waiter = place
+            if place in self._queue and budget._take():
+                self._queue.remove(place)
+                if not waiter.grant():
+                    budget._give_back()
+
+
+class Asked:
+    """What one run has asked of its children so far."""
+
+    __slots__ = ("_times", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._times: dict[tuple[str, str], int] = {}
+
+    def times(self, name: str, task: str) -> int:
+        """How often the same child was given the same task."""
+        return self._times.get((name, task), 0)
+
+    def add(self, name: str, task: str) -> None:
+        """Count one more."""
+        self.total += 1
+        self._times[name, task] = self.times(name, task) + 1
+
+
+class Slot:
+    """A child's place among those that run at once; it has none while it waits for children of its own.
+
+    So a tree that is deeper than it may run at once never waits for itself.
+    """
+
+    __slots__ = ("_budget", "_held", "_lock", "_waiting_for")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._held = False
+        self._waiting_for = 0
+
+    async def enter(self) -> None:
+        """Wait for the place, unless children are being waited for again by the time it is there."""
+        await self._budget.acquire()
+        with self._lock:
+            surplus = self._held or self._waiting_for > 0
+            self._held = True if not surplus else self._held
+        if surplus:
+            self._budget.release()
+
+    def lend(self) -> None:
+        """A child of this one is about to run."""
+        with self._lock:
+            self._waiting_for += 1
+            lent, self._held = self._held, False
+        if lent:
+            self._budget.release()
+
+    def returned(self) -> bool:
+        """A child of this one has ended; whether it was the last, so that the place is wanted again."""
+        with self._lock:
+            self._waiting_for -= 1
+            return self._waiting_for == 0
+
+    def leave(self) -> None:
+        """Give the place up for good."""
+        with self._lock:
+            held, self._held = self._held, False
+        if held:
+            self._budget.release()
+
+
+@asynccontextmanager
+async def place_of_child(budget: Budget, parents: Slot | None) -> AsyncIterator[Slot | None]:
+    """A place for a child among those that run at once; meanwhile its parent lends its own.
+
+    The parent has it back before it goes on, unless it is going away. None where nothing limits how many run.
+    """
+    if not budget.counts_running():
+        yield None
+        return
+    slot = Slot(budget)
+    if parents is not None:
+        parents.lend()
+    wanted = False
+    try:
+        await slot.enter()
+        yield slot
+    except Exception:
+        wanted = True
+        raise
+    else:
+        wanted = True
+    finally:
+        slot.leave()
+        if parents is not None and parents.returned() and wanted:
+            await parents.enter()

@@ -1,0 +1,173 @@
+"""One delegation in progress: from its place among the caller's records to its closing record and event."""
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
+from symfonic.capabilities.delegation.bounds import Bounds
+from symfonic.capabilities.delegation.contracts import (
+    NO_RUN,
+    ChildRun,
+    DelegationOutcome,
+    DelegationRecord,
+    DelegationTrace,
+    Timing,
+)
+from symfonic.capabilities.delegation.errors import ConfigurationError
+from symfonic.capabilities.delegation.names import spelled
+from symfonic.errors import LimitReachedError
+from symfonic.kernel.concurrency.tasks import OverrunError
+from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted
+from symfonic.kernel.contracts.messages import NO_USAGE, current_tool_call
+from symfonic.kernel.contracts.text import capped, encodable, error_text, task_text, to_text
+
+if TYPE_CHECKING:
+    from symfonic.kernel.contracts.run_identity import RunIdentity
+
+RunIds: TypeAlias = tuple[str, str, str | None]
+
+_MAY_END_OTHERWISE = (DelegationOutcome.CHILD_FAILED, DelegationOutcome.CHILD_TIMED_OUT)
+
+
+class Call:
+    """What `DelegationTools.delegate` knows of one delegation."""
+
+    __slots__ = ("_began", "_clock", "_fill", "_runs", "caller", "ceiling", "depth", "name", "slot", "task")
+
+    def __init__(self, name: Any, task: Any) -> None:
+        self.name = spelled(name)
+        self.task = task_text(task)
+        self.depth = 1
+        self.ceiling = 0
+        self.slot: Any = None
+        self.caller = active_run()
+        self._fill = self.caller.reserve() if self.caller else None
+        self._runs: list[ActiveRun] = []
+        self._began = time.time()
+        self._clock = time.perf_counter()
+
+    def started(self, run: ActiveRun) -> None:
+        """The child's scope is open, at each attempt: what bounds this delegation bounds everything below it."""
+        self._runs.append(run)
+        run.tighten(Bounds(self.ceiling))
+        run.slot = self.slot
+        if self.caller is not None and self.caller.observers and len(self._runs) == 1:
+            self.caller.tell(DelegationStarted, self.name, self.task, run.identity)
+
+    def refused(self, outcome: DelegationOutcome, message: str, error: BaseException | None = None) -> DelegationRecord:
+        """The child never starts."""
+        return self._end(outcome, encodable(message), error)
+
+    def delivered(self, text: str, response: Any, ids: RunIds) -> DelegationRecord:
+        """The child answered."""
+        return self._end(DelegationOutcome.DELIVERED, self._cap(text), None, response, ids)
+
+    def silent(self, response: Any, ids: RunIds) -> DelegationRecord:
+        """The child returned, but no answer; where that is for a programmer to mend, the record's error says how."""
+        message = f"Sub-agent {self.name!r} failed: it returned no final response"
+        return self._end(DelegationOutcome.CHILD_FAILED, encodable(message), _not_a_response(response), response, ids)
+
+    def failed(self, error: BaseException) -> DelegationRecord:
+        """The child, or what leads to it, raised."""
+        if isinstance(error, OverrunError) or (isinstance(error, LimitReachedError) and error.limit == "timeout"):
+            return self._end(DelegationOutcome.CHILD_TIMED_OUT, encodable(_timed_out(self.name, error)), error)
+        if isinstance(error, asyncio.CancelledError | GeneratorExit):
+            message = f"Sub-agent {self.name!r} was cancelled"
+            return self._end(DelegationOutcome.CHILD_CANCELLED, encodable(message), error)
+        message = f"Sub-agent {self.name!r} failed: {self._cap(error_text(error))}"
+        return self._end(DelegationOutcome.CHILD_FAILED, encodable(message), error)
+
+    def _cap(self, text: str) -> str:
+        budget = self.caller.budget if self.caller else None
+        return text if budget is None else capped(text, budget.answer_cap())
+
+    def _end(
+        self,
+        outcome: DelegationOutcome,
+        message: str,
+        error: BaseException | None = None,
+        response: Any = None,
+        ids: RunIds = ("", "", None),
+    ) -> DelegationRecord:
+        """Write the record, into the caller's run too, and tell the observers."""
+        timing = Timing(self._began, time.perf_counter() - self._clock)
+        retryable = outcome in _MAY_END_OTHERWISE and not isinstance(error, LimitReachedError | ConfigurationError)
+        trace = DelegationTrace(
+            self._caller_identity(),
+            self.task,
+            timing,
+            current_tool_call.get(),
+            retryable,
+            error,
+            response,
+            self._child_run(),
+        )
+        record = DelegationRecord(self.name, outcome, self.depth, message, *ids, trace)
+        if self._fill is not None:
+            self._fill(record)
+        if self.caller is not None and self.caller.observers:
+            if self._runs:
+                self.caller.tell(DelegationFinished, self.name, trace.child, outcome.value, message, timing.duration)
+            else:
+                self.caller.tell(DelegationRefused, self.name, self.task, outcome.value, message)
+        return record
+
+    def _child_run(self) -> ChildRun:
+        """The child's run; of several attempts the last one's identity, and what all of them spent and asked."""
+        runs = self._runs
+        if not runs:
+            return NO_RUN
+        if len(runs) == 1:
+            return ChildRun(runs[0].identity, runs[0].usage, runs[0].records)
+        return ChildRun(
+            runs[-1].identity,
+            sum((run.usage for run in runs), NO_USAGE),
+            tuple(record for run in runs for record in run.records),
+        )
+
+    def _caller_identity(self) -> "RunIdentity | None":
+        if self.caller is not None and self.caller.identity is not None:
+            return self.caller.identity
+        try:
+            return current_identity()
+        except Exception:  # the look-up is reported as the delegation's failure where it matters
+            return None
+
+
+def current_identity() -> "RunIdentity | None":
+    """The identity of the run that delegates."""
+    from symfonic.kernel.contracts.run_identity import current_run_identity
+
+    return current_run_identity()
+
+
+def final_text(response: Any) -> str:
+    """A response's answer as text, stripped; ``""`` where there is none."""
+    final = getattr(response, "final_response", None)
+    if isinstance(final, str):
+        return encodable(final.strip())
+    return to_text(final).strip() if final else ""
+
+
+def _timed_out(name: str, error: BaseException) -> str:
+    seconds = error.seconds if isinstance(error, OverrunError) else getattr(error, "value", 0)
+    return (
+        f"Sub-agent {name!r} timed out after {seconds:g} s and was cancelled;"
+        " what it had started in a thread may still be running"
+    )
+
+
+def _not_a_response(response: Any) -> TypeError | None:
+    if hasattr(response, "final_response"):
+        return None
+    return TypeError(f"its run returned {type(response).__name__}, expected an object with a final_response")
+
+
+def run_ids(response: Any) -> RunIds:
+    """The run ids that a response carries: its own, its root's and its parent's."""
+    run_id, root_run_id, parent_run_id = (
+        encodable(str(value)) if value else None
+        for value in (getattr(response, key, None) for key in ("run_id", "root_run_id", "parent_run_id"))
+    )
+    return run_id or "", root_run_id or "", parent_run_id
