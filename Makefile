@@ -18,7 +18,7 @@ demo: $(DEMO)/ready
 	@$(DEMO)/bin/symfonic run demo/team.toml "$(QUESTION)"
 
 test: lint types
-	$(TEST)/bin/python -m pytest --numprocesses=2 --dist=loadgroup --cov --fail-on-skip $(PYTEST_ARGS)
+	$(TEST)/bin/python -m pytest --numprocesses=2 --dist=loadfile --cov --fail-on-skip $(PYTEST_ARGS)
 
 lint: $(TEST)/ready
 	$(TEST)/bin/ruff check .

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
 from symfonic import load_team
 from symfonic.cli.run import RunOrder, run
+from symfonic.testing import ScriptedModel, tool_call
 
 TEAM = """
 lead = "lead"
@@ -133,8 +135,12 @@ def test_max_depth_tightens_the_ceiling_and_model_replaces_every_model(team, cap
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_run_that_fails_is_told_with_what_was_done(team, capsys, as_json):
-    team.write_text(team.read_text().replace('description = "Leads."', 'description = "Leads."\nmax_steps = 1'))
+def test_a_run_that_fails_is_told_with_what_was_done(team, capsys, monkeypatch, as_json):
+    failing = ScriptedModel(tool_call("run_agent", name="surveyor", task="Count the files."), OSError("model gone"))
+    loaded = partial(load_team, str(team))
+    monkeypatch.setattr(
+        "symfonic.cli.run.load_team", lambda *_, **options: loaded(**options).override({"lead": failing})
+    )
     assert run(RunOrder(str(team), "Count the files.", as_json=as_json)) == 1
     out, err = capsys.readouterr()
     assert "symfonic: failed: " in err
@@ -142,7 +148,7 @@ def test_a_run_that_fails_is_told_with_what_was_done(team, capsys, as_json):
     if as_json:
         record, failure = map(json.loads, out.splitlines())
         assert (record["name"], record["outcome"], record["message"]) == ("surveyor", "delivered", "42 [files] é")
-        assert (failure["type"], "max_steps" in failure["message"] or "steps" in failure["message"]) == ("failed", True)
+        assert (failure["type"], "model gone" in failure["message"]) == ("failed", True)
     else:
         assert out == ""
         assert err.splitlines()[-1].endswith(" s: 42 [files] é")
@@ -151,8 +157,6 @@ def test_a_run_that_fails_is_told_with_what_was_done(team, capsys, as_json):
 def test_a_root_that_answers_nothing_has_failed(tmp_path, capsys, monkeypatch):
     path = tmp_path / "team.toml"
     path.write_text("[agents.lead]\n")
-    from symfonic.testing import ScriptedModel
-
     monkeypatch.setattr("symfonic.cli.run.load_team", lambda *_, **__: load_team(path, model=ScriptedModel("  ")))
     assert run(RunOrder(str(path), "anything")) == 1
     assert capsys.readouterr().err.endswith("symfonic: failed: it returned no final response (no delegations)\n")

@@ -103,7 +103,6 @@ def outside(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-@pytest.mark.xdist_group("packaging")
 def test_the_wheel_holds_the_package_its_types_and_its_licence_and_nothing_else(distributions):
     [wheel] = distributions.glob("*.whl")
     names = ZipFile(wheel).namelist()
@@ -114,7 +113,6 @@ def test_the_wheel_holds_the_package_its_types_and_its_licence_and_nothing_else(
     assert {name for name in names if name.endswith(".py")} == here
 
 
-@pytest.mark.xdist_group("packaging")
 def test_the_readmes_example_runs_from_the_wheel_and_prints_what_the_readme_says(outside):
     (outside / "example.py").write_text(EXAMPLE, encoding="utf-8")
     python = outside / "env/bin/python"
@@ -123,7 +121,6 @@ def test_the_readmes_example_runs_from_the_wheel_and_prints_what_the_readme_says
     assert Path(where.strip()).is_relative_to(outside / "env")
 
 
-@pytest.mark.xdist_group("packaging")
 def test_a_consumer_runs_and_type_checks_strictly_against_the_wheel(outside):
     (outside / "consumer.py").write_text(CONSUMER, encoding="utf-8")
     (outside / "example.py").write_text(EXAMPLE, encoding="utf-8")
@@ -131,7 +128,6 @@ def test_a_consumer_runs_and_type_checks_strictly_against_the_wheel(outside):
     succeed(*mypy(outside), "consumer.py", "example.py", cwd=outside)
 
 
-@pytest.mark.xdist_group("packaging")
 def test_a_consumers_mistakes_are_seen_by_the_type_checker(outside):
     (outside / "mistaken.py").write_text(MISTAKEN, encoding="utf-8")
     told = run(*mypy(outside), "mistaken.py", cwd=outside).stdout
@@ -139,7 +135,6 @@ def test_a_consumers_mistakes_are_seen_by_the_type_checker(outside):
     assert 'mistaken.py:6: error: Unexpected keyword argument "max_depht"' in told
 
 
-@pytest.mark.xdist_group("packaging")
 def test_the_command_line_without_its_extra_says_what_to_install(outside):
     done = run(outside / "env/bin/symfonic", "show", "team.toml", cwd=outside)
     assert done.returncode == 2

@@ -148,7 +148,12 @@ async def test_a_cycle_runs_until_the_depth_bounds_it(write):
 
 
 async def test_max_steps_and_max_depth_bound_the_agent_that_names_them(write):
-    endless = FunctionModel(lambda messages, tools: tool_call("run_agent", name="helper", task="more"))
+    asked = []
+
+    def endless(messages, tools):
+        asked.append(tools)
+        return tool_call("run_agent", name="helper", task="more")
+
     text = """
     [agents.lead]
     max_steps = 2
@@ -156,10 +161,11 @@ async def test_max_steps_and_max_depth_bound_the_agent_that_names_them(write):
     sub_agents.helper.description = "Helps."
     """
     seen = []
-    team = load_team(write(text), observers=(seen.append,)).override({"lead": endless})
+    team = load_team(write(text), observers=(seen.append,)).override({"lead": FunctionModel(endless)})
     with pytest.raises(MaxStepsError):
         await team.run("go")
-    assert [event.outcome for event in seen] == ["refused_depth", "refused_depth"]
+    assert len(asked) == 2
+    assert {event.outcome for event in seen} == {"refused_depth"}
 
 
 async def test_observers_are_told_of_every_delegation_once(write):
