@@ -32,7 +32,7 @@ _delegated_agents: ContextVar[dict[ActiveRun, list[str]] | None] = ContextVar("s
 
 def _report_delegation(name: str) -> None:
     tally, run = _delegated_agents.get(), active_run()
-    if tally is not None and run is not None:
+    if tally is not None and run is not None and run.is_open:
         tally.setdefault(run, []).append(name)
 
 

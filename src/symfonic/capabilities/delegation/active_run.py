@@ -5,6 +5,7 @@ The active run is ambient: seen by everything inside it, in tasks and threads th
 
 import logging
 import time
+from asyncio import CancelledError
 from collections.abc import Callable
 from inspect import isawaitable, iscoroutine
 from types import TracebackType
@@ -33,14 +34,15 @@ def active_run() -> "ActiveRun | None":
 class ActiveRun:
     """A run in progress. What it did is counted until it ends, and never afterwards.
 
-    ``max_depth`` is the ceiling in force, the lowest on the path, or None where none is stated. ``budget`` is what
-    the tree may still spend, or None where nothing limits it. ``agent`` is the name of what runs.
+    ``budget`` is what the tree may still spend, or None where nothing limits it. ``agent`` is the name of what runs.
     Appending to a list is atomic, so deliveries from tasks and threads are all counted without a lock.
     """
 
     __slots__ = (
         "_adoptable",
         "_delegated",
+        "_depth",
+        "_max_depth",
         "_open",
         "_outer",
         "_records",
@@ -48,10 +50,8 @@ class ActiveRun:
         "agent",
         "asked",
         "budget",
-        "depth",
         "hooks",
         "identity",
-        "max_depth",
         "observers",
         "scope",
         "slot",
@@ -65,11 +65,11 @@ class ActiveRun:
         outer: "ActiveRun | None" = None,
         agent: str = "",
     ) -> None:
-        self.depth = depth
+        self._depth = depth if outer is None else max(depth, outer.depth)
         self.scope: Any = outer.scope if scope is None and outer is not None else scope
         self.identity = identity
         self.agent = agent
-        self.max_depth: int | None = outer.max_depth if outer else None
+        self._max_depth: int | None = outer.max_depth if outer else None
         self.observers: tuple[Observer, ...] = outer.observers if outer else ()
         self.hooks: tuple[Hook, ...] = outer.hooks if outer else ()
         self.budget: Budget | None = outer.budget if outer else None
@@ -81,6 +81,21 @@ class ActiveRun:
         self._delegated: list[str] = []
         self._records: list[list[DelegationRecord]] = []
         self._spent: list[Usage] = []
+
+    @property
+    def depth(self) -> int:
+        """How deep the run is; never less deep than the run it was opened in."""
+        return self._depth
+
+    @property
+    def max_depth(self) -> int | None:
+        """The ceiling in force, the lowest on the path; None where none is stated."""
+        return self._max_depth
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run goes on."""
+        return self._open
 
     @property
     def delegated(self) -> tuple[str, ...]:
@@ -128,8 +143,8 @@ class ActiveRun:
     def tighten(self, bounds: Bounds) -> None:
         """Take on bounds besides those in force: none of them can be loosened."""
         if bounds.max_depth is not None:
-            ceiling = self.max_depth
-            self.max_depth = bounds.max_depth if ceiling is None else min(ceiling, bounds.max_depth)
+            ceiling = self._max_depth
+            self._max_depth = bounds.max_depth if ceiling is None else min(ceiling, bounds.max_depth)
         for limits in bounds.limits:
             self.budget = Budget(limits, self.budget)
         if bounds.observers:  # in a cycle the same agent's come again
@@ -157,7 +172,7 @@ class ActiveRun:
         for observer in self.observers:
             try:
                 answer = observer(made)
-            except Exception:  # the result of a run must not depend on who watches it
+            except (Exception, CancelledError):  # the result of a run must not depend on who watches it
                 _log.exception("an observer raised on %s of run %s", type(made).__name__, made.where.run_id)
                 continue
             if isawaitable(answer):

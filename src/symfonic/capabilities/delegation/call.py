@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
@@ -20,7 +21,7 @@ from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.tasks import OverrunError
 from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted
 from symfonic.kernel.contracts.messages import NO_USAGE, current_tool_call
-from symfonic.kernel.contracts.text import capped, encodable, error_text, task_text, to_text
+from symfonic.kernel.contracts.text import capped, encodable, error_text, task_text
 
 if TYPE_CHECKING:
     from symfonic.kernel.contracts.run_identity import RunIdentity
@@ -33,7 +34,21 @@ _MAY_END_OTHERWISE = (DelegationOutcome.CHILD_FAILED, DelegationOutcome.CHILD_TI
 class Call:
     """What `DelegationTools.delegate` knows of one delegation."""
 
-    __slots__ = ("_began", "_clock", "_fill", "_runs", "caller", "ceiling", "depth", "name", "slot", "task")
+    __slots__ = (
+        "_began",
+        "_clock",
+        "_fill",
+        "_ids",
+        "_runs",
+        "_text",
+        "_words",
+        "caller",
+        "ceiling",
+        "depth",
+        "name",
+        "slot",
+        "task",
+    )
 
     def __init__(self, name: Any, task: Any) -> None:
         self.name = spelled(name)
@@ -44,11 +59,14 @@ class Call:
         self.caller = active_run()
         self._fill = self.caller.reserve() if self.caller else None
         self._runs: list[ActiveRun] = []
+        self._text = ""
+        self._ids: RunIds = ("", "", None)
+        self._words: tuple[BaseException, str] | None = None
         self._began = time.time()
         self._clock = time.perf_counter()
 
-    def started(self, run: ActiveRun) -> None:
-        """The child's scope is open, at each attempt: what bounds this delegation bounds everything below it."""
+    def opened(self, run: ActiveRun) -> None:
+        """An attempt begins: what bounds this delegation bounds everything below it."""
         self._runs.append(run)
         run.tighten(Bounds(self.ceiling))
         run.slot = self.slot
@@ -59,14 +77,20 @@ class Call:
         """The child never starts."""
         return self._end(outcome, encodable(message), error)
 
-    def delivered(self, text: str, response: Any, ids: RunIds) -> DelegationRecord:
-        """The child answered."""
-        return self._end(DelegationOutcome.DELIVERED, self._cap(text), None, response, ids)
+    def returned(self, response: Any) -> None:
+        """An attempt ended with a response; it is read here, where the child's own code is still the child's."""
+        self._text, self._ids = _final_text(response), _run_ids(response)
 
-    def silent(self, response: Any, ids: RunIds) -> DelegationRecord:
-        """The child returned, but no answer; where that is for a programmer to mend, the record's error says how."""
+    def raised(self, error: BaseException) -> None:
+        """An attempt ended with an error; its text is made here, for the same reason."""
+        self._words = (error, error_text(error))
+
+    def answered(self, response: Any) -> DelegationRecord:
+        """The child has returned: an answer, or none; where that is for a programmer to mend, the error says how."""
+        if self._text:
+            return self._end(DelegationOutcome.DELIVERED, self._cap(self._text), None, response)
         message = f"Sub-agent {self.name!r} failed: it returned no final response"
-        return self._end(DelegationOutcome.CHILD_FAILED, encodable(message), _not_a_response(response), response, ids)
+        return self._end(DelegationOutcome.CHILD_FAILED, encodable(message), _not_a_response(response), response)
 
     def failed(self, error: BaseException) -> DelegationRecord:
         """The child, or what leads to it, raised."""
@@ -75,7 +99,8 @@ class Call:
         if isinstance(error, asyncio.CancelledError | GeneratorExit):
             message = f"Sub-agent {self.name!r} was cancelled"
             return self._end(DelegationOutcome.CHILD_CANCELLED, encodable(message), error)
-        message = f"Sub-agent {self.name!r} failed: {self._cap(error_text(error))}"
+        words = self._words[1] if self._words and self._words[0] is error else error_text(error)
+        message = f"Sub-agent {self.name!r} failed: {self._cap(words)}"
         return self._end(DelegationOutcome.CHILD_FAILED, encodable(message), error)
 
     def _cap(self, text: str) -> str:
@@ -88,7 +113,6 @@ class Call:
         message: str,
         error: BaseException | None = None,
         response: Any = None,
-        ids: RunIds = ("", "", None),
     ) -> DelegationRecord:
         """Write the record, into the caller's run too, and tell the observers."""
         timing = Timing(self._began, time.perf_counter() - self._clock)
@@ -103,7 +127,7 @@ class Call:
             response,
             self._child_run(),
         )
-        record = DelegationRecord(self.name, outcome, self.depth, message, *ids, trace)
+        record = DelegationRecord(self.name, outcome, self.depth, message, *self._ids, trace)
         if self._fill is not None:
             self._fill(record)
         if self.caller is not None and self.caller.observers:
@@ -142,12 +166,12 @@ def current_identity() -> "RunIdentity | None":
     return current_run_identity()
 
 
-def final_text(response: Any) -> str:
-    """A response's answer as text, stripped; ``""`` where there is none."""
+def _final_text(response: Any) -> str:
     final = getattr(response, "final_response", None)
-    if isinstance(final, str):
-        return encodable(final.strip())
-    return to_text(final).strip() if final else ""
+    if iscoroutine(final):
+        final.close()
+        raise TypeError("its final_response is a coroutine: it must be a value")
+    return encodable(task_text(final).strip()) if final else ""
 
 
 def _timed_out(name: str, error: BaseException) -> str:
@@ -164,8 +188,7 @@ def _not_a_response(response: Any) -> TypeError | None:
     return TypeError(f"its run returned {type(response).__name__}, expected an object with a final_response")
 
 
-def run_ids(response: Any) -> RunIds:
-    """The run ids that a response carries: its own, its root's and its parent's."""
+def _run_ids(response: Any) -> RunIds:
     run_id, root_run_id, parent_run_id = (
         encodable(str(value)) if value else None
         for value in (getattr(response, key, None) for key in ("run_id", "root_run_id", "parent_run_id"))

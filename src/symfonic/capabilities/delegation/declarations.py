@@ -1,7 +1,8 @@
 """How a user declares a child. A bad declaration fails here, not in the middle of a turn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
+from inspect import isawaitable
 from typing import Any
 
 from symfonic.capabilities.delegation.bounds import ChildPolicy
@@ -32,11 +33,13 @@ class SubAgent:
         check_declared(self.name, self.description)
         if self.when_to_use is not None and not isinstance(self.when_to_use, str):
             raise ChildDeclarationError(f"when_to_use of {self.name!r} must be a string, got {self.when_to_use!r}")
-        if isinstance(self.examples, str) or not all(isinstance(each, str) for each in self.examples):
+        if isinstance(self.examples, str) or not isinstance(self.examples, Iterable):
+            raise ChildDeclarationError(f"examples of {self.name!r} must be strings in a tuple, got {self.examples!r}")
+        object.__setattr__(self, "examples", tuple(self.examples))
+        if not all(isinstance(each, str) for each in self.examples):
             raise ChildDeclarationError(f"examples of {self.name!r} must be strings in a tuple, got {self.examples!r}")
         if self.policy is not None and not isinstance(self.policy, ChildPolicy):
             raise ChildDeclarationError(f"policy of {self.name!r} must be a ChildPolicy(...), got {self.policy!r}")
-        object.__setattr__(self, "examples", tuple(self.examples))
         adapt_child(self.name, self.agent)
 
 
@@ -65,7 +68,8 @@ class AgentRef:
     ) -> HasFinalResponse:
         """Run the agent. Raises ChildDeclarationError if what ``resolve`` returned cannot be adopted."""
         if self._call is None:
-            runner = adapt_child("AgentRef", self._resolve())
+            resolved = self._resolve()
+            runner = adapt_child("AgentRef", await resolved if isawaitable(resolved) else resolved)
             plan = plan_call(runner)
             self._call = lambda query, context: plan.call(runner, query, context)
         context = {

@@ -8,6 +8,9 @@ from symfonic.kernel.contracts.text import task_text, to_text
 
 _WRAPPING = frozenset("\"'`´<>")
 _WRAPPING_CATEGORIES = frozenset({"Ps", "Pe", "Pi", "Pf"})  # brackets and typographic quotes of every script
+LONGEST_NAME = 1000
+"""Characters in a declared name, and in a model's spelling of one: normalising endless text takes endless time."""
+
 _SEPARATORS = str.maketrans({"_": "-", " ": "-"})
 
 
@@ -25,8 +28,10 @@ def spelled(name: Any) -> str:
 
 def check_declared(name: Any, description: Any) -> None:
     """Raises ChildDeclarationError if a child is not declared by a plain name and a description."""
-    if not isinstance(name, str) or not normalised(name):
+    if not isinstance(name, str) or not normalised(name[:LONGEST_NAME]):
         raise ChildDeclarationError(f"a sub-agent needs a non-empty name (a string), got {name!r}")
+    if len(name) > LONGEST_NAME:
+        raise ChildDeclarationError(f"the sub-agent name {name[:40]!r}… is longer than {LONGEST_NAME} characters")
     if any(character.isspace() for character in name):
         raise ChildDeclarationError(f"the sub-agent name {name!r} contains whitespace; use '_' or '-' instead")
     if not isinstance(description, str) or not description.strip():

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope
 from symfonic.capabilities.delegation.bounds import ChildPolicy
@@ -15,7 +15,7 @@ from symfonic.kernel.concurrency.tasks import run_within
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One child to be started: its task and its place in the tree. ``opened`` is told of every scope it gets."""
+    """One child to be started: its task, its place in the tree, and who watches every attempt."""
 
     name: str
     query: str
@@ -23,7 +23,26 @@ class Start:
     depth: int
     root_run_id: str | None
     parent_run_id: str | None
-    opened: Callable[[ActiveRun], None] | None
+    watch: "Watch | None"
+
+
+class Watch(Protocol):
+    """Told of each attempt at a child from inside the child's scope.
+
+    From inside, since reading an answer or an error may run the child's own code, which stays the child's.
+    """
+
+    def opened(self, run: ActiveRun) -> None:
+        """The scope is open; the child starts next."""
+        ...
+
+    def returned(self, response: Any) -> None:
+        """The child returned. What this raises is the child's failure."""
+        ...
+
+    def raised(self, error: BaseException) -> None:
+        """The child, or reading its response, raised."""
+        ...
 
 
 Starter: TypeAlias = Callable[[Start], Awaitable[Any]]
@@ -57,15 +76,23 @@ def in_own_scope(runner: Any) -> Starter:
             RunScope(depth=child.depth, scope=child.scope, agent=child.name) as run,
         ):
             run.offer()
-            if child.opened is not None:
-                child.opened(run)
+            if child.watch is not None:
+                child.watch.opened(run)
             context = {
                 "scope": run.scope,
                 "agent_depth": child.depth,
                 "root_run_id": child.root_run_id,
                 "parent_run_id": child.parent_run_id,
             }
-            return await plan.call(runner, child.query, context)
+            try:
+                response = await plan.call(runner, child.query, context)
+                if child.watch is not None:
+                    child.watch.returned(response)
+            except BaseException as error:
+                if child.watch is not None:
+                    child.watch.raised(error)
+                raise
+            return response
 
     return start
 

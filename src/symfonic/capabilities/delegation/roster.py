@@ -1,15 +1,15 @@
 """The set of children of one agent, each behind its policies."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
+from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import RosterEntry
 from symfonic.capabilities.delegation.depth import coerce_depth
 from symfonic.capabilities.delegation.errors import ChildDeclarationError, UnknownChildError
-from symfonic.capabilities.delegation.names import check_declared, normalised, spelled
-from symfonic.capabilities.delegation.policies import Start, fold
+from symfonic.capabilities.delegation.names import LONGEST_NAME, check_declared, normalised, spelled
+from symfonic.capabilities.delegation.policies import Start, Watch, fold
 from symfonic.kernel.contracts.text import task_text
 
 
@@ -62,6 +62,8 @@ class DelegationRoster:
         Exact, else equal once normalised and stripped of surrounding quotes, brackets and blanks.
         """
         spelling = spelled(text)
+        if len(spelling) > LONGEST_NAME:
+            return None  # and nothing to normalise, which takes long
         return spelling if spelling in self._entries else self._spellings.get(normalised(spelling))
 
     def describe(self) -> str:
@@ -77,13 +79,13 @@ class DelegationRoster:
         depth: Any,
         root_run_id: str | None = None,
         parent_run_id: str | None = None,
-        opened: Callable[[ActiveRun], None] | None = None,
+        watch: Watch | None = None,
     ) -> Any:
         """Run a child inside a scope of its own and return what it returns.
 
         The scope (depth, scope, a child identity under the given lineage) is opened around every runner, so that
-        lineage and the ceiling hold also for a child whose signature cannot take them. ``opened`` is told of it
-        before the child starts, once for each attempt. Raises UnknownChildError, before anything else happens, if
+        lineage and the ceiling hold also for a child whose signature cannot take them. ``watch`` is told of
+        it from inside, once for each attempt. Raises UnknownChildError, before anything else happens, if
         ``name`` is not exactly a declared one, and whatever the child raises.
         """
         if name not in self:
@@ -97,7 +99,7 @@ class DelegationRoster:
         caller = current_run_identity()
         if caller is not None and root_run_id is None and parent_run_id is None:
             root_run_id, parent_run_id = caller.root_run_id, caller.run_id
-        start = Start(name, task_text(task), scope, depth, root_run_id, parent_run_id, opened)
+        start = Start(name, task_text(task), scope, depth, root_run_id, parent_run_id, watch)
         return await self._starters[name](start)
 
 

@@ -49,7 +49,9 @@ class CallPlan:
         """Call ``runner.run``; what comes back is awaited when it is awaitable."""
         sent = {key: value for key, value in context.items() if key in self.sends}
         answer = runner.run(query=query, **sent) if self.query_by_keyword else runner.run(query, **sent)
-        return await answer if inspect.isawaitable(answer) else answer
+        while inspect.isawaitable(answer):  # an async run may return what another one gave it
+            answer = await answer
+        return answer
 
 
 def plan_call(runner: Any) -> CallPlan:
@@ -74,8 +76,11 @@ def speaks_runner_contract(child: Any) -> bool:
 
 def accepts_run_lineage(child: Any) -> bool:
     """Whether its ``run`` is to be sent ``root_run_id`` and ``parent_run_id``."""
-    if getattr(child, ACCEPTS_RUN_LINEAGE, False):
-        return True
+    try:
+        if getattr(child, ACCEPTS_RUN_LINEAGE, False):
+            return True
+    except Exception:  # a property that raises says nothing
+        return False
     parameters = _parameters(child)
     if parameters is None:
         return False

@@ -7,13 +7,15 @@ from symfonic.capabilities.delegation.active_run import ActiveRun
 from symfonic.capabilities.delegation.admission import Refused, consult, narrowed, spent_message
 from symfonic.capabilities.delegation.bounds import DelegationRequest
 from symfonic.capabilities.delegation.budget import place_of_child
-from symfonic.capabilities.delegation.call import Call, current_identity, final_text, run_ids
+from symfonic.capabilities.delegation.call import Call, current_identity
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord, DelegationToolSpec
 from symfonic.capabilities.delegation.depth import DepthPolicy, lowest
+from symfonic.capabilities.delegation.names import LONGEST_NAME, spelled
 from symfonic.capabilities.delegation.roster import DelegationRoster
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.tasks import run_within, self_cancelled
+from symfonic.kernel.contracts.text import preview
 
 _log = logging.getLogger("symfonic.delegation")
 
@@ -89,7 +91,6 @@ class DelegationTools:
             else:
                 response = await self._run_within_bounds(call, call.caller, scope)
             await self_cancelled()
-            text, ids = final_text(response), run_ids(response)
         except Refused as refusal:
             return call.refused(DelegationOutcome.REFUSED_POLICY, str(refusal), refusal.__cause__)
         except _Spent as spent:
@@ -99,10 +100,8 @@ class DelegationTools:
         except BaseException as error:
             call.failed(error)
             raise
-        if not text:
-            return call.silent(response, ids)
-        record = call.delivered(text, response, ids)
-        if self._record:
+        record = call.answered(response)
+        if record.delivered and self._record:
             self._tally(name)
         return record
 
@@ -129,7 +128,7 @@ class DelegationTools:
             depth=call.depth,
             root_run_id=lineage.root_run_id if lineage else None,
             parent_run_id=lineage.run_id if lineage else None,
-            opened=call.started,
+            watch=call,
         )
 
     def _tally(self, name: str) -> None:
@@ -145,7 +144,8 @@ class DelegationTools:
         return DepthPolicy(lowest(own, caller.max_depth))
 
     def _unknown(self, name: Any) -> str:
-        return f"Unknown sub-agent {name!r}. Available:\n{self.roster.describe()}"
+        shown = repr(name) if len(spelled(name)) <= LONGEST_NAME else preview(spelled(name))
+        return f"Unknown sub-agent {shown}. Available:\n{self.roster.describe()}"
 
 
 class _Spent(Exception):  # noqa: N818 - a decision on its way up, not an error

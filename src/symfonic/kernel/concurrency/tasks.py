@@ -13,8 +13,11 @@ T = TypeVar("T")
 
 _log = logging.getLogger("symfonic.runtime")
 
-FIRST_PAUSE, LONGEST_PAUSE, MOST_ROUNDS = 0.25, 5.0, 20
-"""Seconds between cancellations of a task that goes on (doubling), and how many there are before it is left."""
+FIRST_PAUSE, LONGEST_PAUSE, MOST_ROUNDS = 0.5, 5.0, 20
+"""Seconds between cancellations of a task that goes on (doubling), and how many there are before it is left.
+
+A task that cleans up cannot be told from one that swallowed its cancellation: the first pause is what it has for that.
+"""
 
 
 async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyncio.CancelledError]:
@@ -31,6 +34,9 @@ async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyn
     except asyncio.CancelledError:
         await put_down(tasks)
         raise
+    finally:
+        for task in tasks:  # none, but where this was closed and cannot wait
+            task.cancel()
     failed = [task for task in tasks if not task.cancelled() and task.exception() is not None]
     _log_errors(failed[1:])
     return [_outcome(task) for task in tasks]
@@ -92,21 +98,25 @@ async def put_down(tasks: Iterable["asyncio.Task[Any]"]) -> None:
     tasks = list(tasks)
     pending = [task for task in tasks if not task.done()]
     cancelled: asyncio.CancelledError | None = None
+    loop = asyncio.get_running_loop()
     pause = FIRST_PAUSE
     for _ in range(MOST_ROUNDS):
         if not pending:
             break
         for task in pending:
             task.cancel()
-        try:
-            await asyncio.wait(pending, timeout=pause)
-        except asyncio.CancelledError as again:  # what is below is cancelled already
-            cancelled = again
+        until = loop.time() + pause
+        while pending and (left := until - loop.time()) > 0:
+            try:
+                await asyncio.wait(pending, timeout=left)
+            except asyncio.CancelledError as again:  # some hosts do so all the time; what is below has its pause
+                cancelled = again
+            pending = [task for task in pending if not task.done()]
         pending = [task for task in pending if not task.done()]
         pause = min(2 * pause, LONGEST_PAUSE)
     _log_errors(tasks)
     if pending:
-        _log.error("left %d task(s) that ignore cancellation: %s", len(pending), pending)
+        _log.error("%s: left %d task(s) that ignore cancellation: %s", _run(), len(pending), pending)
     if cancelled is not None:
         raise cancelled
 
@@ -153,9 +163,15 @@ def _log_errors(tasks: "Iterable[asyncio.Task[Any]]") -> None:
     """Log what nobody raises, now; the loop would, whenever the task is collected."""
     for task in tasks:
         if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-            _log.warning("a task that was given up or had failing siblings raised %r", error, exc_info=error)
+            _log.warning("%s: a task given up, or with failing siblings, raised %r", _run(), error, exc_info=error)
 
 
 def started(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     """A task that its caller puts down. For a run that is read while it goes on; everything else is waited for."""
     return asyncio.get_running_loop().create_task(work)
+
+
+def _run() -> str:
+    from symfonic.kernel.contracts.run_identity import current_run_identity
+
+    return str(current_run_identity() or "outside any run")

@@ -5,7 +5,7 @@ import threading
 import weakref
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ class Ambient(Generic[T]):
 class Block(Generic[T]):
     """One stretch of execution in which a value is current. Used once."""
 
-    __slots__ = ("_var", "ended", "opener", "outer", "value")
+    __slots__ = ("_var", "ended", "opener", "outer", "thread", "value")
 
     def __init__(self, var: "ContextVar[Block[T] | None]", value: T) -> None:
         self._var = var
@@ -47,7 +47,8 @@ class Block(Generic[T]):
         self.ended = False
 
     def __enter__(self) -> T:
-        self.opener = _executor()
+        self.opener = _task()
+        self.thread = threading.get_ident()
         self.outer = settled(self._var)
         self._var.set(self)
         return self.value
@@ -56,8 +57,15 @@ class Block(Generic[T]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.ended = True
-        if self._var.get() is self:
+        block = self._var.get()
+        if block is self:
             self._var.set(self.outer)
+            return
+        while block is not None and block.opener == self.opener and block.thread == self.thread:
+            if block.outer is self:  # ended before one that was opened inside it: nothing leads back here
+                block.outer = self.outer
+                return
+            block = block.outer
 
 
 def settled(var: "ContextVar[Block[T] | None]") -> "Block[T] | None":
@@ -68,22 +76,22 @@ def settled(var: "ContextVar[Block[T] | None]") -> "Block[T] | None":
     top = block = var.get()
     if block is None or not block.ended:
         return block
-    here = _executor()
-    while block is not None and block.ended and block.opener == here:
+    here = _task()
+    while here is not None and block is not None and block.ended and block.opener == here:
         block = block.outer
     if block is not top:
         var.set(block)
     return block
 
 
-def _executor() -> object:
-    """What executes this code: a weak reference to the task, or the thread outside any.
+def _task() -> "weakref.ref[asyncio.Task[Any]] | None":
+    """The task that executes this code, or None outside any.
 
-    Weak references compare by what they point at, and once it is gone by themselves, so a later task
-    at the same address is never mistaken for it.
+    Weak references compare by what they point at, and once it is gone by themselves, so a later task at the same
+    address is never mistaken for it. A thread is no such mark: a pool's thread runs other people's work next.
     """
     try:
         task = asyncio.current_task()
     except RuntimeError:
-        task = None
-    return threading.get_ident() if task is None else weakref.ref(task)
+        return None
+    return None if task is None else weakref.ref(task)

@@ -3,13 +3,16 @@
 import dataclasses
 import json
 import re
+from asyncio import CancelledError
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import date, time
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 _MAX_NESTING = 64
 _MAX_LEAVES = 20
+_MAX_PARTS = 20_000  # a small value can be endless by holding the same things again and again
 _MAX_BITS = 8192  # Python refuses to print much longer numbers
 _URL_PASSWORD = re.compile(r"(://[^\s/:@]*:)[^\s/]*@")
 
@@ -21,15 +24,13 @@ def to_text(value: Any) -> str:
     date, number in text form, path or bytes becomes its plain text. A leaf that has no JSON form degrades to
     the name of its type, what contains itself and what is nested too deeply to "…".
     """
-    plain = _plain(value, ())
-    if isinstance(plain, str):
-        return encodable(plain)
-    return encodable(json.dumps(plain, ensure_ascii=False))
+    written = plain(value)
+    return encodable(written if isinstance(written, str) else json.dumps(written, ensure_ascii=False))
 
 
 def plain(value: Any) -> Any:
     """``value`` in terms of None, bool, int, float, str, list and dict, as `to_text` writes it."""
-    return _plain(value, ())
+    return _plain(value, _Walk())
 
 
 def task_text(task: Any) -> str:
@@ -56,9 +57,9 @@ def error_text(error: BaseException) -> str:
     The class name stands in for a text that is blank or cannot be made; the leaves of an exception group
     are appended by class and text, the first twenty of them.
     """
-    text = _own_words(error) or type(error).__name__
+    text = _own_words(error) or _class_name(error)
     if isinstance(error, BaseExceptionGroup):
-        leaves = list(_leaves(error, _MAX_NESTING))
+        leaves = list(islice(_leaves(error), _MAX_PARTS))
         told = [_told(leaf) for leaf in leaves[:_MAX_LEAVES]]
         if len(leaves) > _MAX_LEAVES:
             told.append(f"and {len(leaves) - _MAX_LEAVES} more")
@@ -85,41 +86,69 @@ def preview(text: str, limit: int = 80) -> str:
 
 def _own_words(error: BaseException) -> str:
     try:
-        text = str(error)
-    except Exception:  # a __str__ that raises or returns no string: the class name has to do
+        text = str.__str__(str(error))
+    except (Exception, CancelledError):  # a __str__ that raises or returns no string: the class name has to do
         return ""
     return text if text.strip() else ""
 
 
+def _class_name(value: Any) -> str:
+    try:
+        return str.__str__(type(value).__name__)
+    except Exception:  # a metaclass may make it a property
+        return "object"
+
+
 def _told(leaf: BaseException) -> str:
     words = _own_words(leaf)
-    return f"{type(leaf).__name__}: {words}" if words else type(leaf).__name__
+    return f"{_class_name(leaf)}: {words}" if words else _class_name(leaf)
 
 
-def _leaves(error: BaseException, depth: int) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup) and depth:
-        for inner in error.exceptions:
-            yield from _leaves(inner, depth - 1)
-    else:
-        yield error
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors that a group is made of, in order; a group that cannot be read is a leaf."""
+    waiting = [error]
+    while waiting:
+        each = waiting.pop()
+        try:
+            inner = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+            waiting.extend(reversed(inner))
+        except Exception:  # a subclass may make it a property
+            inner = ()
+        if not inner:
+            yield each
 
 
-def _plain(value: Any, path: tuple[int, ...]) -> Any:
-    """``value`` in terms of None, bool, int, float, str, list and dict; ``path`` is the ids of what it is in."""
+class _Walk:
+    """How far into a value we are: what it is in, and how much may still be looked at."""
+
+    __slots__ = ("inside", "left")
+
+    def __init__(self) -> None:
+        self.inside: list[int] = []
+        self.left = _MAX_PARTS
+
+
+def _plain(value: Any, walk: _Walk) -> Any:
+    """``value`` in terms of None, bool, int, float, str, list and dict."""
+    walk.left -= 1
     try:
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, Enum):
-            return _plain(value.value, path)
+            return _plain(value.value, walk)
         if isinstance(value, int | float | str):
             return _scalar(value)
-        if len(path) == _MAX_NESTING or id(value) in path:
+        if walk.left <= 0 or len(walk.inside) == _MAX_NESTING or id(value) in walk.inside:
             return "…"
         if isinstance(value, BaseException):
-            return f"{type(value).__name__}: {error_text(value)}"
-        return _container(value, (*path, id(value)))
+            return f"{_class_name(value)}: {error_text(value)}"
+        walk.inside.append(id(value))
+        try:
+            return _container(value, walk)
+        finally:
+            walk.inside.pop()
     except Exception:  # hostile values: one bad leaf must not lose the rest
-        return f"<{type(value).__name__}>"
+        return f"<{_class_name(value)}>"
 
 
 def _scalar(value: int | float | str) -> Any:
@@ -133,27 +162,27 @@ def _scalar(value: int | float | str) -> Any:
     return float(value)
 
 
-def _container(value: Any, path: tuple[int, ...]) -> Any:
+def _container(value: Any, walk: _Walk) -> Any:
     dump = getattr(type(value), "model_dump", None) or getattr(type(value), "to_dict", None)
     if dump is not None:
-        return _plain(dump(value), path)
+        return _plain(dump(value), walk)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name), path) for field in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name), walk) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {_key(key, path): _plain(item, path) for key, item in value.items()}
+        return {_key(key, walk): _plain(item, walk) for key, item in value.items()}
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode("utf-8", "replace")
     if isinstance(value, Set):
-        return sorted((_plain(item, path) for item in value), key=str)
+        return sorted((_plain(item, walk) for item in value), key=str)
     if isinstance(value, Sequence):
-        return [_plain(item, path) for item in value]
+        return [_plain(item, walk) for item in value]
     if isinstance(value, date | time):
         return value.isoformat()
-    return str(value) if _has_own_text(value) else f"<{type(value).__name__}>"
+    return str(value) if _has_own_text(value) else f"<{_class_name(value)}>"
 
 
-def _key(key: Any, path: tuple[int, ...]) -> str:
-    name = _plain(key, path)
+def _key(key: Any, walk: _Walk) -> str:
+    name = _plain(key, walk)
     return name if isinstance(name, str) else json.dumps(name, ensure_ascii=False)
 
 

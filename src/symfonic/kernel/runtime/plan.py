@@ -82,7 +82,41 @@ def compile_tool(tool: Tool) -> CompiledTool:
     if undeclared:
         raise ConfigurationError(f"the tool {tool.name!r} requires {undeclared!r}, which its schema does not describe")
     open_ended = bool(schema.get("additionalProperties", False)) or "patternProperties" in schema
-    return CompiledTool(replace(tool, parameters=schema), required, frozenset(properties), open_ended)
+    return CompiledTool(replace(tool, parameters=frozen(schema)), required, frozenset(properties), open_ended)
+
+
+class FrozenDict(dict[str, Any]):
+    """A dictionary that JSON encoders take for one, and that nobody changes: models are shown the plan's own."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("this is part of a compiled plan and cannot be changed; copy it first")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __deepcopy__(self, memo: Any) -> dict[str, Any]:
+        return {key: copy.deepcopy(value, memo) for key, value in self.items()}
+
+
+class FrozenList(list[Any]):
+    """The same for lists."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("this is part of a compiled plan and cannot be changed; copy it first")
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __deepcopy__(self, memo: Any) -> list[Any]:
+        return [copy.deepcopy(value, memo) for value in self]
+
+
+def frozen(value: Any) -> Any:
+    """The same value with its dictionaries and lists unchangeable, all the way down."""
+    if isinstance(value, Mapping):
+        return FrozenDict({key: frozen(item) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return FrozenList([frozen(item) for item in value])
+    return value
 
 
 def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:

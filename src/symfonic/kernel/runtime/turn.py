@@ -41,8 +41,8 @@ class Turn:
         """
         for step in range(1, self.max_steps + 1):
             reply = await self._ask(Conversation(messages))
-            calls = _with_unique_ids(reply.tool_calls)
-            messages.append(Message("assistant", encodable(reply.text), calls))
+            calls = reply.tool_calls
+            messages.append(Message("assistant", reply.text, calls))
             if not calls:
                 return messages[-1].text
             if step == self.max_steps:
@@ -140,16 +140,20 @@ def _checked(reply: Any) -> ModelReply:
         raise TypeError(f"it returned {type(reply).__name__}, expected ModelReply")
     if not isinstance(reply.text, str):
         raise TypeError(f"its reply's text is {type(reply.text).__name__}, expected str")
+    for tokens in (reply.input_tokens, reply.output_tokens):
+        if not isinstance(tokens, int):
+            raise TypeError(f"its reply counts {tokens!r} tokens, expected an int")
     for call in reply.tool_calls:
-        if not isinstance(call, ToolCall) or not isinstance(call.name, str):
-            raise TypeError(f"its reply has {call!r} for a tool call, expected ToolCall")
-    return reply
+        if not isinstance(call, ToolCall) or not isinstance(call.name, str) or not isinstance(call.id, str | None):
+            raise TypeError(f"its reply has {call!r} for a tool call, expected ToolCall with text for id and name")
+    calls = _with_unique_ids(reply.tool_calls)
+    return ModelReply(encodable(reply.text), calls, reply.input_tokens, reply.output_tokens)
 
 
 def _cost(reply: ModelReply | None) -> Usage:
     if reply is None:
         return Usage(model_calls=1)
-    return Usage(reply.input_tokens or 0, reply.output_tokens or 0, 1, len(reply.tool_calls))
+    return Usage(reply.input_tokens, reply.output_tokens, 1, len(reply.tool_calls))
 
 
 def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
