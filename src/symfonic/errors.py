@@ -54,7 +54,7 @@ class UnknownChildError(DelegationError, LookupError):
 
     def __init__(self, name: str, known: Sequence[str] = ()) -> None:
         self.name = name
-        self.known = tuple(known)
+        self.known: tuple[str, ...] = tuple(known)
         super().__init__(name, self.known)
 
     def __str__(self) -> str:

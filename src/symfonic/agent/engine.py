@@ -15,6 +15,7 @@ from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.stream import EventStream
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.bounds import Bounds
+from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.contracts import DelegationRecord
 from symfonic.capabilities.delegation.reports import Tally, record_dict, tally
 from symfonic.errors import ConfigurationError
@@ -111,7 +112,7 @@ class SymfonicAgent:
         _check_lists(tools=tools, sub_agents=sub_agents or ())
         admit_invocation({"sub_agents": sub_agents or None})
         self.name = name
-        self.delegation = delegation_for_children(
+        self.delegation: DelegationCapability | None = delegation_for_children(
             sub_agents or (),
             max_depth=max_depth,
             resolve_scope=options.resolve_scope if options else None,

@@ -37,7 +37,7 @@ class Agent:
         limits: Limits | None = None,
         options: Options | None = None,
     ) -> None:
-        self.engine = SymfonicAgent(
+        self.engine: SymfonicAgent = SymfonicAgent(
             resolve_model(model),
             name=name,
             instructions=instructions,

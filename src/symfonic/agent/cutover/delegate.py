@@ -25,6 +25,7 @@ from symfonic.kernel.contracts.options import Options
 from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity, run_identity_scope
 from symfonic.kernel.contracts.text import error_text, task_text
 from symfonic.kernel.contracts.tool import Tool
+from symfonic.kernel.runtime.plan import Plan
 from symfonic.kernel.runtime.registry import ToolRegistry
 from symfonic.kernel.runtime.turn import Turn
 
@@ -61,13 +62,15 @@ class KernelDelegate:
         self.name = name
         self.instructions = instructions
         self.delegation = delegation
-        self.bounds = bounds or Bounds()
-        self.options = options or Options()
+        self.bounds: Bounds = bounds or Bounds()
+        self.options: Options = options or Options()
         own = [as_tool(tool) for tool in tools]
         contributed = delegation_tools(delegation) if delegation is not None else ()
         _check_children(own, delegation)
-        self.registry = ToolRegistry(merge_capability_tools(own, [("delegation", tool) for tool in contributed]))
-        self.plan = self.registry.compile()
+        self.registry: ToolRegistry = ToolRegistry(
+            merge_capability_tools(own, [("delegation", tool) for tool in contributed])
+        )
+        self.plan: Plan = self.registry.compile()
         self._offered = self.plan.offer()
         self._offered_at_ceiling = self.plan.offer(without=[tool.name for tool in contributed])
         self._context = (

@@ -67,14 +67,14 @@ class ActiveRun:
     ) -> None:
         self._depth = depth if outer is None else max(depth, outer.depth)
         self.scope: Any = outer.scope if scope is None and outer is not None else scope
-        self.identity = identity
-        self.agent = agent
+        self.identity: RunIdentity | None = identity
+        self.agent: str = agent
         self._max_depth: int | None = outer.max_depth if outer else None
         self.observers: tuple[Observer, ...] = outer.observers if outer else ()
         self.hooks: tuple[Hook, ...] = outer.hooks if outer else ()
         self.budget: Budget | None = outer.budget if outer else None
         self.slot: Slot | None = None
-        self.asked = Asked()
+        self.asked: Asked = Asked()
         self._outer = outer
         self._open = True
         self._adoptable = False

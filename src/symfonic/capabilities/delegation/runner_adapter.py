@@ -134,7 +134,7 @@ class AdaptedAgent:
 
     def __init__(self, agent: Any, context: Any = None) -> None:
         parameters = _parameters(agent) or {}
-        self.agent = agent
+        self.agent: Any = agent
         self._context = context
         self._by_keyword = parameters["prompt"].kind is Parameter.KEYWORD_ONLY
         self._takes = tuple(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))

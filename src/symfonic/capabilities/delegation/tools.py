@@ -46,7 +46,7 @@ class DelegationTools:
     ) -> None:
         self.roster = roster
         self.depth = depth
-        self.context = context or DelegationContext()
+        self.context: DelegationContext = context or DelegationContext()
         self._record = record
         self._specs = (
             DelegationToolSpec(

@@ -43,13 +43,13 @@ class Block(Generic[T]):
 
     def __init__(self, var: "ContextVar[Block[T] | None]", value: T) -> None:
         self._var = var
-        self.value = value
-        self.ended = False
+        self.value: T = value
+        self.ended: bool = False
 
     def __enter__(self) -> T:
-        self.opener = _task()
-        self.thread = threading.get_ident()
-        self.outer = settled(self._var)
+        self.opener: weakref.ref[asyncio.Task[Any]] | None = _task()
+        self.thread: int = threading.get_ident()
+        self.outer: Block[T] | None = settled(self._var)
         self._var.set(self)
         return self.value
 
