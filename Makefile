@@ -36,7 +36,7 @@ $(DEMO)/ready: pyproject.toml | python
 $(TEST)/ready: pyproject.toml | python
 	$(PYTHON) -m venv --clear $(TEST)
 	$(TEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(TEST)/bin/python -m pip install --quiet --editable '.[cli,langchain,openai]' --group dev
+	$(TEST)/bin/python -m pip install --quiet --editable '.[cli,langchain,openai,retries]' --group dev
 	@touch $@
 
 python:

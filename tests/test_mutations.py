@@ -38,7 +38,7 @@ NAME_CHECK = """\
 """
 CHILD_FAILED = """\
         except Exception as error:
-            return call.failed(error_text(error), error)
+            return call.failed(error)
 """
 
 MUTATIONS = [
@@ -52,27 +52,27 @@ MUTATIONS = [
     Mutation(
         "tally written before delivery",
         f"{DELEGATION}/tools.py",
-        "            lineage = _current_identity()\n",
-        "            self.context.record_delegation(name)\n            lineage = _current_identity()\n",
+        "        lineage = current_identity()\n",
+        "        self.context.record_delegation(call.name)\n        lineage = current_identity()\n",
         f"{CONTRACT}/test_tools_outcomes.py::test_the_tally_counts_deliveries_and_nothing_else",
     ),
     Mutation(
         "tally written although recording is off",
         f"{DELEGATION}/tools.py",
-        "        if self._record:\n",
-        "        if True:\n",
+        "        if record.delivered and self._record:\n",
+        "        if record.delivered:\n",
         f"{CONTRACT}/test_tools_outcomes.py::test_without_recording_only_the_tally_is_missing",
     ),
     Mutation(
         "tally written after the run has ended",
-        f"{DELEGATION}/context.py",
+        f"{DELEGATION}/active_run.py",
         "        if self._open:\n            self._delegated.append(name)\n",
         "        self._delegated.append(name)\n",
         f"{CONTRACT}/test_scopes_end.py::test_a_task_that_outlives_its_run_writes_into_no_finished_tally",
     ),
     Mutation(
         "scope not restored",
-        f"{DELEGATION}/context.py",
+        f"{DELEGATION}/active_run.py",
         "        self._block.__exit__(kind, error, trace)\n        self._run.finish()\n",
         "        self._run.finish()\n",
         f"{CONTRACT}/test_context.py::test_a_run_scope_opens_an_active_run_for_the_code_inside",
@@ -101,9 +101,9 @@ MUTATIONS = [
     ),
     Mutation(
         "blank answer delivered",
-        f"{DELEGATION}/tools.py",
-        "        if not text:\n",
-        "        if text is None:\n",
+        f"{DELEGATION}/call.py",
+        "        if self._text:\n",
+        "        if self._text is not None:\n",
         f"{CONTRACT}/test_tools_answers.py::test_an_answer_that_is_blank_or_false_is_a_failure",
     ),
     Mutation(
@@ -129,9 +129,9 @@ MUTATIONS = [
     ),
     Mutation(
         "child identity not opened",
-        f"{DELEGATION}/roster.py",
-        "        with run_identity_scope(identity), RunScope(",
-        "        with RunScope(",
+        f"{DELEGATION}/policies.py",
+        "            run_identity_scope(identity),\n",
+        "",
         f"{CONTRACT}/test_roster_run.py::test_the_childs_scope_is_open_around_every_runner",
     ),
     Mutation(

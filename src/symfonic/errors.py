@@ -75,7 +75,7 @@ class RunError(SymfonicError):
         super().__init__(message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (str(self), self.run_id))
+        return (type(self), (str(self), self.run_id), self.__dict__)
 
 
 class ModelError(RunError):
@@ -98,4 +98,4 @@ class LimitReachedError(RunError):
         super().__init__(f"the limit {limit}={value:g} is reached", run_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.limit, self.value, self.run_id))
+        return (type(self), (self.limit, self.value, self.run_id), self.__dict__)

@@ -8,6 +8,7 @@ from contract_fakes import Answers, Child, roster_of
 
 from symfonic.capabilities.delegation import (
     ActiveRun,
+    Bounds,
     ChildDeclarationError,
     ChildLifecycle,
     ChildSpec,

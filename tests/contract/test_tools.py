@@ -9,6 +9,7 @@ import pytest
 from contract_fakes import Child, entry, in_threads, tools_of
 
 from symfonic.capabilities.delegation import (
+    Bounds,
     DelegationContext,
     DelegationOutcome,
     DelegationRecord,

@@ -1,9 +1,7 @@
 """`SymfonicAgent`: the agent that speaks the runner contract, so that it can be any agent's child."""
 
 import inspect
-import json
 from collections.abc import Sequence
-from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from types import TracebackType
@@ -17,7 +15,7 @@ from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.contracts import DelegationRecord
-from symfonic.capabilities.delegation.reports import Tally, record_dict, tally
+from symfonic.capabilities.delegation.reports import Tally, json_text, record_dict, tally
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.threads import run_blocking
 from symfonic.kernel.contracts.events import Observer
@@ -25,7 +23,7 @@ from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message, Usage
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.options import Options, check_observers
-from symfonic.kernel.contracts.text import encodable, plain
+from symfonic.kernel.contracts.text import plain
 
 _delegated_agents: ContextVar[dict[ActiveRun, list[str]] | None] = ContextVar("symfonic_delegated_agents", default=None)
 """The facade's tally: what each run inside the current `SymfonicAgent.run` was delivered."""
@@ -65,7 +63,10 @@ class AgentResult:
         return tally(self.delegations)
 
     def to_dict(self) -> dict[str, Any]:
-        """The run and its tree of delegations as plain values that JSON can hold."""
+        """The run and its tree of delegations as plain values that JSON can hold (docs/records.schema.json).
+
+        An error is told by class and safe text, a foreign child's result as far as it has a JSON form.
+        """
         counted = self.tally
         return {
             "text": self.text,
@@ -74,14 +75,17 @@ class AgentResult:
             "parent_run_id": self.parent_run_id,
             "delegated_to": list(self.delegated_to),
             "delegations": [record_dict(record) for record in self.delegations],
-            "tally": {"by_outcome": dict(counted.by_outcome), "by_child": counted.by_child},
+            "tally": {
+                "by_outcome": {outcome.value: count for outcome, count in counted.by_outcome.items()},
+                "by_child": counted.by_child,
+            },
             "usage": asdict(self.usage),
             "messages": [plain(message) for message in self.messages],
         }
 
     def to_json(self) -> str:
         """`to_dict` as JSON text."""
-        return encodable(json.dumps(self.to_dict(), ensure_ascii=False))
+        return json_text(self.to_dict())
 
 
 AgentResponse: TypeAlias = AgentResult
@@ -155,7 +159,8 @@ class SymfonicAgent:
         fails for good, MaxStepsError if it never answers, LimitReachedError if a limit leaves it no model call or
         no time.
         """
-        check_observers("observers", observers or ())
+        if observers is not None:
+            check_observers("observers", observers)
         delivered: dict[ActiveRun, list[str]] = {}
         previous = _delegated_agents.set(delivered)
         try:
@@ -174,15 +179,17 @@ class SymfonicAgent:
             _restore(previous)
         return _result(finished, delivered)
 
-    def stream(self, query: Any, **arguments: Any) -> EventStream:
+    def stream(self, query: Any, **arguments: Any) -> EventStream[AgentResult]:
         """Run, and see it happen: an async context manager that yields the run's events as they come.
 
             async with agent.stream("…") as events:
                 async for event in events: ...
             print(events.result.text)
 
-        Leaving the block early ends the run.
+        Leaving the block early ends the run. Takes the arguments of `run`, and raises where the events end what the
+        run raises; ConfigurationError at once for observers that are none.
         """
+        check_observers("observers", arguments.get("observers") or ())
         return EventStream(lambda observe: self.run(query, **_observed(arguments, observe)))
 
     def run_sync(self, query: Any, **arguments: Any) -> AgentResponse:
@@ -228,8 +235,10 @@ def _result(finished: Finished, delivered: dict[ActiveRun, list[str]]) -> AgentR
 
 
 def _restore(previous: Any) -> None:
-    with suppress(ValueError):  # closed from another context, whose tally this never was
+    try:
         _delegated_agents.reset(previous)
+    except ValueError:  # closed from another context, whose tally this never was
+        return
 
 
 def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:

@@ -77,7 +77,7 @@ class Agent:
             observers=observers,
         )
 
-    def stream(self, prompt: Any, **arguments: Any) -> EventStream:
+    def stream(self, prompt: Any, **arguments: Any) -> EventStream[AgentResult]:
         """Run, and see it happen; see `SymfonicAgent.stream`."""
         return self.engine.stream(prompt, **arguments)
 

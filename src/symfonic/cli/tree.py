@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from symfonic import DelegationOutcome
-from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted, Event
+from symfonic.kernel.contracts.events import (
+    DelegationFinished,
+    DelegationRefused,
+    DelegationRetried,
+    DelegationStarted,
+    Event,
+)
 
 RUNNING, DELIVERED, CANCELLED = "running", "delivered", "cancelled"
 
@@ -46,6 +52,8 @@ class DelegationTree:
         with self._lock:
             if isinstance(event, DelegationFinished):
                 return self._finish(event)
+            if isinstance(event, DelegationRetried) and event.failed.run_id in self._by_run:
+                self._by_run[event.child.run_id] = self._by_run[event.failed.run_id]
             if not isinstance(event, DelegationStarted | DelegationRefused):
                 return None
             above = self._by_run.get(event.where.run_id)

@@ -7,6 +7,7 @@ from typing import Any
 from symfonic.agent.cutover.arguments import takes
 from symfonic.agent.cutover.langchain_tools import is_langchain_tool, refusal, structured_tool
 from symfonic.errors import ConfigurationError
+from symfonic.kernel.concurrency.tasks import is_awaitable
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError
 
@@ -77,11 +78,12 @@ def tool_from_spec(spec: Any) -> Tool:
         "additionalProperties": False,
     }
 
+    known, required = frozenset(accepted.accepted), accepted.required
+
     async def invoke(arguments: Mapping[str, Any]) -> Any:
-        refused = refusal(name, description, arguments, accepted)
-        if refused is not None:
-            raise BadCallError(refused)
-        result = accepted.call(coroutine, arguments)
-        return await result if inspect.isawaitable(result) else result
+        if not required <= arguments.keys() <= known:
+            raise BadCallError(refusal(name, description, arguments, accepted))
+        result = accepted.call(coroutine, arguments) if accepted.positional else coroutine(**arguments)
+        return await result if is_awaitable(result) else result
 
     return Tool(name, description, schema, invoke)

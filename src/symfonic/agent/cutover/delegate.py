@@ -1,10 +1,9 @@
 """One agent, folded: its tools and children compiled into a plan, and the way of a run through it."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from symfonic.agent.cutover.delegation import delegation_scope, delegation_tools
@@ -16,7 +15,8 @@ from symfonic.capabilities.delegation.capability import AsyncRunScope, Delegatio
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy, coerce_depth
 from symfonic.errors import ConfigurationError, LimitReachedError, RunError
-from symfonic.kernel.concurrency.relay import relayed
+from symfonic.kernel.concurrency.relay import is_async, relayed
+from symfonic.kernel.concurrency.tasks import run_within
 from symfonic.kernel.contracts.events import Observer, RunFinished, RunStarted
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message
@@ -63,6 +63,9 @@ class KernelDelegate:
         self.instructions = instructions
         self.delegation = delegation
         self.bounds: Bounds = bounds or Bounds()
+        self._root_bounds = (
+            self.bounds if self.bounds.max_depth is not None else replace(self.bounds, max_depth=DEFAULT_MAX_DEPTH)
+        )
         self.options: Options = options or Options()
         own = [as_tool(tool) for tool in tools]
         contributed = delegation_tools(delegation) if delegation is not None else ()
@@ -110,32 +113,42 @@ class KernelDelegate:
                 **unknown,
             }
         )
-        async with relayed((*self.bounds.observers, *(observers or ()))) as told:
-            bounds = self._bounds(max_depth, limits, told)
-            enclosing = self._context.active_run()
-            if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), parent_run_id):
-                enclosing.tighten(bounds)
-                enclosing.agent = self.name
-                if scope is not None:  # a wrapper may have narrowed what it was given
-                    enclosing.scope = scope
-                return await self._timed(query, enclosing, bounds)
-            with run_identity_scope(self._identity(root_run_id, parent_run_id)):
-                async with self._delegation_scope(agent_depth, scope, bounds) as run:
-                    return await self._timed(query, run, bounds)
-
-    def _bounds(self, max_depth: int | None, limits: Limits | None, observers: tuple[Observer, ...]) -> Bounds:
-        """The agent's own bounds and this call's; a ceiling only where one is stated or the run is a root."""
-        check_limits(limits)
-        own = self.bounds
-        asked = None if max_depth is None else DepthPolicy(max_depth).max_depth
-        stated = [each for each in (own.max_depth, asked) if each is not None]
         enclosing = self._context.active_run()
-        if not stated and (enclosing is None or enclosing.max_depth is None):
-            stated = [DEFAULT_MAX_DEPTH]
+        bounds = self._bounds(enclosing, max_depth, limits, observers or ())
+        lineage = (root_run_id, parent_run_id)
+        if not bounds.observers or not any(map(is_async, bounds.observers)):
+            return await self._placed(query, scope, agent_depth, lineage, bounds)
+        async with relayed(bounds.observers) as told:
+            return await self._placed(query, scope, agent_depth, lineage, replace(bounds, observers=told))
+
+    async def _placed(
+        self, query: Any, scope: Any, agent_depth: Any, lineage: tuple[str | None, str | None], bounds: Bounds
+    ) -> Finished:
+        """Run in the run that the roster opened for this call, or else in one of its own."""
+        enclosing = self._context.active_run()
+        if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), lineage[1]):
+            enclosing.tighten(bounds)
+            if scope is not None:  # a wrapper may have narrowed what it was given
+                enclosing.scope = scope
+            return await self._told(query, enclosing, bounds)
+        with run_identity_scope(self._identity(*lineage)):
+            async with self._delegation_scope(agent_depth, scope, bounds) as run:
+                return await self._told(query, run, bounds)
+
+    def _bounds(
+        self, enclosing: ActiveRun | None, max_depth: int | None, limits: Limits | None, observers: tuple[Observer, ...]
+    ) -> Bounds:
+        """The agent's own bounds and this call's; a ceiling only where one is stated or the run is a root."""
+        own = self._root_bounds if enclosing is None or enclosing.max_depth is None else self.bounds
+        if max_depth is None and limits is None and not observers:
+            return own
+        check_limits(limits)
+        asked = None if max_depth is None else DepthPolicy(max_depth).max_depth
+        stated = [each for each in (self.bounds.max_depth, asked) if each is not None]
         return Bounds(
-            min(stated) if stated else None,
+            min(stated) if stated else own.max_depth,
             own.limits if limits is None else (*own.limits, limits),
-            observers,
+            (*own.observers, *observers),
             own.hooks,
         )
 
@@ -150,56 +163,53 @@ class KernelDelegate:
         enclosing = self._context.active_run()
         if enclosing is not None:
             depth = max(depth, enclosing.depth + 1)
-        stated: dict[str, Any] = {"bounds": bounds, "agent": self.name}
         if self.delegation is not None:
-            return delegation_scope(self.delegation, depth, scope, **stated)  # type: ignore[return-value]
-        return AsyncRunScope(lambda: self._context.run_scope(depth=depth, scope=scope, **stated))
+            return delegation_scope(self.delegation, depth, scope, bounds=bounds, agent=self.name)  # type: ignore[return-value]
+        return AsyncRunScope(self._context, depth, scope, bounds, self.name)
 
-    async def _timed(self, query: Any, run: ActiveRun, bounds: Bounds) -> Finished:
-        """Run to the answer within the time that this run itself is given, besides that of the runs around it."""
-        times = [limits.timeout for limits in bounds.limits if limits.timeout is not None]
-        if not times:
-            return await self._converse(query, run)
+    async def _told(self, query: Any, run: ActiveRun, bounds: Bounds) -> Finished:
+        """Run to the answer, between the event that it starts and the one that says how it ended."""
+        messages = [Message("system", self.instructions)] if self.instructions else []
+        messages.append(Message("user", task_text(query)))
+        run_id = run.identity.run_id if run.identity else ""
+        logged = _log.isEnabledFor(logging.DEBUG)
+        if logged:
+            _log.debug("run %s at depth %d started (%s)", run_id, run.depth, run.identity)
+        run.tell(RunStarted, messages[-1].text)
         try:
-            async with asyncio.timeout(min(times)) as clock:
-                return await self._converse(query, run)
-        except TimeoutError as error:
-            if not clock.expired():
-                raise
-            reached = LimitReachedError("timeout", min(times), run.identity.run_id if run.identity else "")
-            reached.delegations, reached.usage = run.records, run.usage
-            raise reached from error
+            text = await self._timed(messages, run, bounds)
+        except BaseException as error:
+            _log.debug("run %s ended with %s (%s)", run_id, type(error).__name__, run.identity)
+            status = "failed" if isinstance(error, Exception) else "cancelled"
+            run.tell(RunFinished, status, error_text(error), run.usage)
+            if isinstance(error, RunError):
+                error.run_id, error.delegations, error.usage = run_id, run.records, run.usage
+            raise
+        if logged:
+            _log.debug("run %s finished after %d messages (%s)", run_id, len(messages), run.identity)
+        run.tell(RunFinished, "finished", text, run.usage)
+        return Finished(text, tuple(messages), run)
 
-    async def _converse(self, query: Any, run: ActiveRun) -> Finished:
-        identity = run.identity
-        run_id = identity.run_id if identity else ""
+    async def _timed(self, messages: list[Message], run: ActiveRun, bounds: Bounds) -> str:
+        """The answer within the time that this run itself is given, besides that of the runs around it."""
+        times = [limits.timeout for limits in bounds.limits if limits.timeout is not None] if bounds.limits else None
+        if not times:
+            return await self._converse(messages, run)
+        late = LimitReachedError("timeout", min(times))
+        return await run_within(min(times), self._converse(messages, run), late)
+
+    async def _converse(self, messages: list[Message], run: ActiveRun) -> str:
         at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
-        turn = Turn(
+        return await Turn(
             self.model,
             self.plan,
             self._offered_at_ceiling if at_ceiling else self._offered,
             self.options.max_steps,
-            run_id,
+            run.identity.run_id if run.identity else "",
             run.spend,
             run.budget.reserve_model_call if run.budget else None,
             run.tell if run.observers else None,
-        )
-        messages = [Message("system", self.instructions)] if self.instructions else []
-        messages.append(Message("user", task_text(query)))
-        _log.debug("run %s at depth %d started (%s)", run_id, run.depth, identity)
-        run.tell(RunStarted, messages[-1].text)
-        try:
-            text = await turn.run(messages)
-        except BaseException as error:
-            _log.debug("run %s ended with %s (%s)", run_id, type(error).__name__, identity)
-            status = "failed" if isinstance(error, Exception) else "cancelled"
-            run.tell(RunFinished, status, error_text(error), run.usage)
-            if isinstance(error, RunError):
-                error.delegations, error.usage = run.records, run.usage
-            raise
-        _log.debug("run %s finished after %d messages (%s)", run_id, len(messages), identity)
-        run.tell(RunFinished, "finished", text, run.usage)
-        return Finished(text, tuple(messages), run)
+        ).run(messages)
 
 
 def check_limits(limits: Any) -> None:

@@ -3,7 +3,12 @@
 from typing import Any
 
 from symfonic.agent.cutover.binding import tool_from_spec
-from symfonic.agent.cutover.extension_tools import check_contribution, is_contribution, tool_from_contribution
+from symfonic.agent.cutover.extension_tools import (
+    check_contribution,
+    check_tool_name,
+    is_contribution,
+    tool_from_contribution,
+)
 from symfonic.agent.cutover.function_tools import function_tool
 from symfonic.agent.cutover.langchain_tools import is_langchain_tool, tool_from_langchain
 from symfonic.errors import ConfigurationError
@@ -42,8 +47,7 @@ def _is_spec(offered: Any) -> bool:
 
 
 def _named(tool: Tool) -> Tool:
-    if not isinstance(tool.name, str) or not tool.name.strip():
-        raise ConfigurationError(f"the name of a tool must be a non-empty string, got {tool.name!r}")
+    check_tool_name(tool.name)
     return tool
 
 

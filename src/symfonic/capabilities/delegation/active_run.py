@@ -15,9 +15,10 @@ from symfonic.capabilities.delegation.bounds import Bounds, Hook
 from symfonic.capabilities.delegation.budget import Asked, Budget, Slot
 from symfonic.capabilities.delegation.contracts import DelegationRecord
 from symfonic.capabilities.delegation.depth import coerce_depth
+from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.kernel.contracts.ambient import Ambient
 from symfonic.kernel.contracts.events import Observer, Where
-from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call
+from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call, total
 
 if TYPE_CHECKING:
     from symfonic.kernel.contracts.run_identity import RunIdentity
@@ -34,14 +35,16 @@ def active_run() -> "ActiveRun | None":
 class ActiveRun:
     """A run in progress. What it did is counted until it ends, and never afterwards.
 
-    ``budget`` is what the tree may still spend, or None where nothing limits it. ``agent`` is the name of what runs.
+    ``agent`` is the name of what runs. What bounds it can only be tightened.
     Appending to a list is atomic, so deliveries from tasks and threads are all counted without a lock.
     """
 
     __slots__ = (
         "_adoptable",
+        "_budget",
         "_delegated",
         "_depth",
+        "_hooks",
         "_max_depth",
         "_open",
         "_outer",
@@ -49,8 +52,6 @@ class ActiveRun:
         "_spent",
         "agent",
         "asked",
-        "budget",
-        "hooks",
         "identity",
         "observers",
         "scope",
@@ -71,9 +72,9 @@ class ActiveRun:
         self.agent: str = agent
         self._max_depth: int | None = outer.max_depth if outer else None
         self.observers: tuple[Observer, ...] = outer.observers if outer else ()
-        self.hooks: tuple[Hook, ...] = outer.hooks if outer else ()
-        self.budget: Budget | None = outer.budget if outer else None
-        self.slot: Slot | None = None
+        self._hooks: tuple[Hook, ...] = outer.hooks if outer else ()
+        self._budget: Budget | None = outer.budget if outer else None
+        self.slot: Slot | None = outer.slot if outer else None
         self.asked: Asked = Asked()
         self._outer = outer
         self._open = True
@@ -93,6 +94,16 @@ class ActiveRun:
         return self._max_depth
 
     @property
+    def budget(self) -> Budget | None:
+        """What the tree may still spend, or None where nothing limits it."""
+        return self._budget
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """Who is asked before a child starts, outermost first."""
+        return self._hooks
+
+    @property
     def is_open(self) -> bool:
         """Whether the run goes on."""
         return self._open
@@ -110,7 +121,7 @@ class ActiveRun:
     @property
     def usage(self) -> Usage:
         """What this run and everything below it has spent."""
-        return sum(tuple(self._spent), NO_USAGE)
+        return total(self._spent)
 
     def count_delivery(self, name: str) -> None:
         """Add a delivery to the tally."""
@@ -119,8 +130,8 @@ class ActiveRun:
 
     def spend(self, usage: Usage) -> None:
         """Add what this run spent itself."""
-        if self.budget is not None:
-            self.budget.spend_tokens(usage.input_tokens + usage.output_tokens)
+        if self._budget is not None:
+            self._budget.spend_tokens(usage.input_tokens + usage.output_tokens)
         self.absorb(usage)
 
     def absorb(self, usage: Usage) -> None:
@@ -143,14 +154,18 @@ class ActiveRun:
     def tighten(self, bounds: Bounds) -> None:
         """Take on bounds besides those in force: none of them can be loosened."""
         if bounds.max_depth is not None:
-            ceiling = self._max_depth
-            self._max_depth = bounds.max_depth if ceiling is None else min(ceiling, bounds.max_depth)
+            self.lower_ceiling(bounds.max_depth)
         for limits in bounds.limits:
-            self.budget = Budget(limits, self.budget)
+            self._budget = Budget(limits, self._budget)
         if bounds.observers:  # in a cycle the same agent's come again
             self.observers += tuple(each for each in bounds.observers if each not in self.observers)
         if bounds.hooks:
-            self.hooks += tuple(each for each in bounds.hooks if each not in self.hooks)
+            self._hooks += tuple(each for each in bounds.hooks if each not in self._hooks)
+
+    def lower_ceiling(self, max_depth: int) -> None:
+        """Let nothing below run deeper than this."""
+        if self._max_depth is None or max_depth < self._max_depth:
+            self._max_depth = max_depth
 
     def offer(self) -> None:
         """Let the run of ours that is called next be this very run."""
@@ -203,9 +218,7 @@ class RunScope:
     __slots__ = ("_block", "_run")
 
     def __init__(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> None:
-        from symfonic.kernel.contracts.run_identity import current_run_identity
-
-        self._run = ActiveRun(coerce_depth(depth), scope, current_run_identity(), _active.get(), agent)
+        self._run = ActiveRun(coerce_depth(depth), scope, current_identity(), _active.get(), agent)
         if bounds is not None:
             self._run.tighten(bounds)
         self._block = _active.open(self._run)

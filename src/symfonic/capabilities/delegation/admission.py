@@ -50,6 +50,8 @@ def narrowed(policy: ChildPolicy | None, scope: Any) -> Any:
         covered = covers is None or covers(child)
     except Exception as error:
         raise Refused(f"Delegation refused: the sub-agent's scope could not be made: {error_text(error)}") from error
+    if child is None and scope is not None:  # a child without a scope would have its caller's
+        raise Refused("Delegation refused: the sub-agent's scope could not be made: there is none")
     if not covered:
         raise Refused("Delegation refused: the sub-agent would be given more authority than its caller has")
     return child

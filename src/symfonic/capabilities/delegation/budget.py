@@ -34,7 +34,8 @@ class Budget:
         self.limits = limits
         self.deadline = None if limits.timeout is None else time.monotonic() + limits.timeout
         self._outer = outer
-        self._lock: threading.Lock = outer._lock if outer else threading.Lock()
+        # re-entrant: the garbage collector may close a waiting coroutine in the middle of a step
+        self._lock: threading.RLock = outer._lock if outer else threading.RLock()
         self._queue: deque[tuple[Budget, Waiter]] = outer._queue if outer else deque()
         self._delegations = self._model_calls = self._tokens = self._running = 0
 
@@ -50,10 +51,24 @@ class Budget:
                     level._delegations += 1
             return reached
 
-    def peek(self) -> LimitReachedError | None:
-        """The limit of the tree that would refuse any child now, or None."""
+    def peek(self, asked: "Asked") -> LimitReachedError | None:
+        """The limit that would refuse any child of a run now, or None."""
         with self._lock:
-            return self._spent() or self._reached("max_delegations", lambda level: level._delegations)
+            reached = self._spent() or self._reached("max_delegations", lambda level: level._delegations)
+            return reached or self._reached("max_fan_out", lambda _: asked.total)
+
+    def spent(self) -> LimitReachedError | None:
+        """The limit of the tree that leaves it no time, tokens or model calls, or None."""
+        with self._lock:
+            return self._spent()
+
+    def overdue(self) -> LimitReachedError | None:
+        """The deadline that is over, or None."""
+        now = time.monotonic()
+        for level in self._levels():
+            if level.deadline is not None and now >= level.deadline:
+                return level._late()
+        return None
 
     def reserve_model_call(self) -> None:
         """Count a model call. Raises LimitReachedError if the tree has none left, or no tokens or time."""
@@ -75,10 +90,13 @@ class Budget:
         """Whether any level limits how many children run at once."""
         return any(level.limits.max_concurrency is not None for level in self._levels())
 
-    def seconds_left(self) -> float | None:
-        """Until the first deadline of the levels, or None where there is none."""
-        deadlines = [level.deadline for level in self._levels() if level.deadline is not None]
-        return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+    def time_left(self) -> tuple[float, LimitReachedError] | None:
+        """The seconds until the first deadline of the levels, and what is to be said then; None where there is none."""
+        timed = [(level.deadline, level) for level in self._levels() if level.deadline is not None]
+        if not timed:
+            return None
+        deadline, level = min(timed, key=lambda each: each[0])
+        return max(0.0, deadline - time.monotonic()), level._late()
 
     def answer_cap(self) -> int | None:
         """The lowest ``max_answer_chars`` of the levels, or None."""
@@ -99,7 +117,7 @@ class Budget:
             with self._lock:
                 if waiter.granted:
                     self._give_back()
-                else:
+                elif (self, waiter) in self._queue:  # it is not where its loop was found closed
                     self._queue.remove((self, waiter))
                     self._grant()
             raise
@@ -115,14 +133,12 @@ class Budget:
             yield level
             level = level._outer
 
+    def _late(self) -> LimitReachedError:
+        return LimitReachedError("timeout", self.limits.timeout or 0)
+
     def _spent(self) -> LimitReachedError | None:
-        now = time.monotonic()
-        for level in self._levels():
-            if level.deadline is not None and now >= level.deadline:
-                return LimitReachedError("timeout", level.limits.timeout or 0)
-        return self._reached("max_model_calls", lambda level: level._model_calls) or self._reached(
-            "max_tokens", lambda level: level._tokens
-        )
+        reached = self.overdue() or self._reached("max_model_calls", lambda level: level._model_calls)
+        return reached or self._reached("max_tokens", lambda level: level._tokens)
 
     def _reached(self, limit: str, count: "Callable[[Budget], int]") -> LimitReachedError | None:
         for level in self._levels():
@@ -180,19 +196,24 @@ class Slot:
     So a tree that is deeper than it may run at once never waits for itself.
     """
 
-    __slots__ = ("_budget", "_held", "_lock", "_waiting_for")
+    __slots__ = ("_budget", "_held", "_left", "_lock", "_waiting_for")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._lock = threading.Lock()
-        self._held = False
+        self._held = self._left = False
         self._waiting_for = 0
 
     async def enter(self) -> None:
-        """Wait for the place, unless children are being waited for again by the time it is there."""
+        """Wait for the place, unless it is not wanted any more by the time it is there.
+
+        That is so where children are being waited for again, and where the child has ended before a task of its own.
+        """
+        if self._left:
+            return
         await self._budget.acquire()
         with self._lock:
-            surplus = self._held or self._waiting_for > 0
+            surplus = self._held or self._left or self._waiting_for > 0
             self._held = True if not surplus else self._held
         if surplus:
             self._budget.release()
@@ -214,33 +235,40 @@ class Slot:
     def leave(self) -> None:
         """Give the place up for good."""
         with self._lock:
-            held, self._held = self._held, False
+            held, self._held, self._left = self._held, False, True
         if held:
             self._budget.release()
 
 
 @asynccontextmanager
-async def place_of_child(budget: Budget, parents: Slot | None) -> AsyncIterator[Slot | None]:
-    """A place for a child among those that run at once; meanwhile its parent lends its own.
-
-    The parent has it back before it goes on, unless it is going away. None where nothing limits how many run.
-    """
-    if not budget.counts_running():
-        yield None
-        return
-    slot = Slot(budget)
-    if parents is not None:
-        parents.lend()
+async def lent(slot: Slot) -> AsyncIterator[None]:
+    """A parent's place is free for others; it has it back before it goes on, unless it is going away."""
+    slot.lend()
     wanted = False
     try:
-        await slot.enter()
-        yield slot
+        yield
     except Exception:
         wanted = True
         raise
     else:
         wanted = True
     finally:
+        if slot.returned() and wanted:
+            await slot.enter()
+
+
+@asynccontextmanager
+async def place_of_child(budget: Budget) -> AsyncIterator[Slot]:
+    """A place for a child among those that run at once.
+
+    Raises LimitReachedError if there is nothing left to spend by the time it has one.
+    """
+    slot = Slot(budget)
+    try:
+        await slot.enter()
+        reached = budget.spent()
+        if reached is not None:
+            raise reached
+        yield slot
+    finally:
         slot.leave()
-        if parents is not None and parents.returned() and wanted:
-            await parents.enter()

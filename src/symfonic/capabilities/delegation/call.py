@@ -6,7 +6,7 @@ from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
-from symfonic.capabilities.delegation.bounds import Bounds
+from symfonic.capabilities.delegation.admission import spent_message
 from symfonic.capabilities.delegation.contracts import (
     NO_RUN,
     ChildRun,
@@ -16,11 +16,12 @@ from symfonic.capabilities.delegation.contracts import (
     Timing,
 )
 from symfonic.capabilities.delegation.errors import ConfigurationError
+from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import spelled
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.tasks import OverrunError
-from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted
-from symfonic.kernel.contracts.messages import NO_USAGE, current_tool_call
+from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationRetried, DelegationStarted
+from symfonic.kernel.contracts.messages import current_tool_call, total
 from symfonic.kernel.contracts.text import capped, encodable, error_text, task_text
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ class Call:
         "ceiling",
         "depth",
         "name",
-        "slot",
         "task",
     )
 
@@ -55,7 +55,6 @@ class Call:
         self.task = task_text(task)
         self.depth = 1
         self.ceiling = 0
-        self.slot: Any = None
         self.caller = active_run()
         self._fill = self.caller.reserve() if self.caller else None
         self._runs: list[ActiveRun] = []
@@ -68,10 +67,14 @@ class Call:
     def opened(self, run: ActiveRun) -> None:
         """An attempt begins: what bounds this delegation bounds everything below it."""
         self._runs.append(run)
-        run.tighten(Bounds(self.ceiling))
-        run.slot = self.slot
-        if self.caller is not None and self.caller.observers and len(self._runs) == 1:
+        run.lower_ceiling(self.ceiling)
+        if self.caller is None or not self.caller.observers:
+            return
+        if len(self._runs) == 1:
             self.caller.tell(DelegationStarted, self.name, self.task, run.identity)
+        else:
+            why = self._words[1] if self._words else ""
+            self.caller.tell(DelegationRetried, self.name, self._runs[-2].identity, run.identity, why)
 
     def refused(self, outcome: DelegationOutcome, message: str, error: BaseException | None = None) -> DelegationRecord:
         """The child never starts."""
@@ -94,6 +97,10 @@ class Call:
 
     def failed(self, error: BaseException) -> DelegationRecord:
         """The child, or what leads to it, raised."""
+        if isinstance(error, asyncio.CancelledError | GeneratorExit):
+            error = self._overdue() or error
+        if isinstance(error, LimitReachedError) and not self._runs:
+            return self.refused(DelegationOutcome.REFUSED_BUDGET, spent_message(error), error)
         if isinstance(error, OverrunError) or (isinstance(error, LimitReachedError) and error.limit == "timeout"):
             return self._end(DelegationOutcome.CHILD_TIMED_OUT, encodable(_timed_out(self.name, error)), error)
         if isinstance(error, asyncio.CancelledError | GeneratorExit):
@@ -102,6 +109,11 @@ class Call:
         words = self._words[1] if self._words and self._words[0] is error else error_text(error)
         message = f"Sub-agent {self.name!r} failed: {self._cap(words)}"
         return self._end(DelegationOutcome.CHILD_FAILED, encodable(message), error)
+
+    def _overdue(self) -> LimitReachedError | None:
+        """The deadline that has ended this: the run that states it cancels all of its tree when it is over."""
+        budget = self.caller.budget if self.caller else None
+        return None if budget is None else budget.overdue()
 
     def _cap(self, text: str) -> str:
         budget = self.caller.budget if self.caller else None
@@ -146,7 +158,7 @@ class Call:
             return ChildRun(runs[0].identity, runs[0].usage, runs[0].records)
         return ChildRun(
             runs[-1].identity,
-            sum((run.usage for run in runs), NO_USAGE),
+            total([run.usage for run in runs]),
             tuple(record for run in runs for record in run.records),
         )
 
@@ -157,13 +169,6 @@ class Call:
             return current_identity()
         except Exception:  # the look-up is reported as the delegation's failure where it matters
             return None
-
-
-def current_identity() -> "RunIdentity | None":
-    """The identity of the run that delegates."""
-    from symfonic.kernel.contracts.run_identity import current_run_identity
-
-    return current_run_identity()
 
 
 def _final_text(response: Any) -> str:
@@ -189,8 +194,10 @@ def _not_a_response(response: Any) -> TypeError | None:
 
 
 def _run_ids(response: Any) -> RunIds:
-    run_id, root_run_id, parent_run_id = (
-        encodable(str(value)) if value else None
-        for value in (getattr(response, key, None) for key in ("run_id", "root_run_id", "parent_run_id"))
+    run_id, root_run_id = getattr(response, "run_id", None), getattr(response, "root_run_id", None)
+    parent_run_id = getattr(response, "parent_run_id", None)
+    return (
+        encodable(str(run_id)) if run_id else "",
+        encodable(str(root_run_id)) if root_run_id else "",
+        encodable(str(parent_run_id)) if parent_run_id else None,
     )
-    return run_id or "", root_run_id or "", parent_run_id

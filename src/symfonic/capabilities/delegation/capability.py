@@ -1,10 +1,10 @@
 """Delegation as one thing to plug into a runtime."""
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Any
 
+from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
 from symfonic.capabilities.delegation.contracts import ChildSpec, DelegationToolSpec, PrebuiltChild, RosterEntry
 from symfonic.capabilities.delegation.depth import DepthPolicy
@@ -75,9 +75,11 @@ class DelegationCapability:
         """The tools to offer to the parent's model."""
         return self.tools.specs()
 
-    def run_scope(self, *, depth: Any, scope: Any = None, **bounds: Any) -> "AsyncRunScope":
+    def run_scope(
+        self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = ""
+    ) -> "AsyncRunScope":
         """An async context manager over `DelegationContext.run_scope` that yields its `ActiveRun`."""
-        return AsyncRunScope(lambda: self.context.run_scope(depth=depth, scope=scope, **bounds))
+        return AsyncRunScope(self.context, depth, scope, bounds, agent)
 
     async def aclose(self) -> None:
         """Close the children that were built here."""
@@ -87,16 +89,24 @@ class DelegationCapability:
 class AsyncRunScope:
     """A run's scope for ``async with``; it is opened on entry."""
 
-    __slots__ = ("_open", "_scope")
+    __slots__ = ("_agent", "_bounds", "_context", "_depth", "_opened", "_scope")
 
-    def __init__(self, open_scope: Callable[[], AbstractContextManager[ActiveRun]]) -> None:
-        self._open = open_scope
+    def __init__(
+        self, context: DelegationContext, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = ""
+    ) -> None:
+        self._context = context
+        self._depth = depth
+        self._scope = scope
+        self._bounds = bounds
+        self._agent = agent
 
     async def __aenter__(self) -> ActiveRun:
-        self._scope = self._open()
-        return self._scope.__enter__()
+        self._opened = self._context.run_scope(
+            depth=self._depth, scope=self._scope, bounds=self._bounds, agent=self._agent
+        )
+        return self._opened.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._scope.__exit__(kind, error, trace)
+        self._opened.__exit__(kind, error, trace)

@@ -85,7 +85,7 @@ class ChildRun:
 
     identity: "RunIdentity | None" = None
     usage: Usage = NO_USAGE
-    records: "tuple[DelegationRecord, ...]" = ()
+    records: "tuple[DelegationRecord, ...]" = field(default=(), repr=False)  # printed one by one, or not at all
 
 
 NO_RUN = ChildRun()

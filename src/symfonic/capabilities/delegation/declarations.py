@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from inspect import isawaitable
+from functools import partial
 from typing import Any
 
 from symfonic.capabilities.delegation.bounds import ChildPolicy
@@ -10,6 +10,7 @@ from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.names import check_declared
 from symfonic.capabilities.delegation.runner_adapter import adapt_child, plan_call
+from symfonic.kernel.concurrency.tasks import is_awaitable
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,16 @@ class AgentRef:
         """Run the agent. Raises ChildDeclarationError if what ``resolve`` returned cannot be adopted."""
         if self._call is None:
             resolved = self._resolve()
-            runner = adapt_child("AgentRef", await resolved if isawaitable(resolved) else resolved)
+            runner = adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved)
             plan = plan_call(runner)
-            self._call = lambda query, context: plan.call(runner, query, context)
+            self._call = partial(plan.call, runner)
         context = {
             "scope": scope,
             "agent_depth": agent_depth,
             "root_run_id": root_run_id,
             "parent_run_id": parent_run_id,
         }
-        answer: HasFinalResponse = await self._call(query, context)
-        return answer
+        answer = self._call(query, context)
+        while is_awaitable(answer):
+            answer = await answer
+        return answer  # type: ignore[no-any-return]

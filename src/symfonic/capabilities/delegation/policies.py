@@ -1,21 +1,26 @@
 """What stands around a child: each policy is a start wrapping a start, folded in `fold`."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
-from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope
+from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
 from symfonic.capabilities.delegation.bounds import ChildPolicy
+from symfonic.capabilities.delegation.budget import Slot, lent, place_of_child
 from symfonic.capabilities.delegation.errors import ConfigurationError
+from symfonic.capabilities.delegation.lineage import identities
 from symfonic.capabilities.delegation.runner_adapter import plan_call
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.places import Places
-from symfonic.kernel.concurrency.tasks import run_within
+from symfonic.kernel.concurrency.tasks import is_awaitable, run_within
+from symfonic.kernel.contracts.ambient import Ambient
+
+_turns: Ambient["tuple[Turn, ...]"] = Ambient("symfonic_turns")
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One child to be started: its task, its place in the tree, and who watches every attempt."""
+    """One child to be started: its task, its place in the tree, who watches every attempt, and what it holds to run."""
 
     name: str
     query: str
@@ -24,6 +29,7 @@ class Start:
     root_run_id: str | None
     parent_run_id: str | None
     watch: "Watch | None"
+    slot: Slot | None = None
 
 
 class Watch(Protocol):
@@ -49,15 +55,19 @@ Starter: TypeAlias = Callable[[Start], Awaitable[Any]]
 
 
 def fold(runner: Any, policy: ChildPolicy | None) -> Starter:
-    """The child's runner behind its policies, outermost last: a place, in time, for all attempts, each in a scope."""
+    """The child's runner behind its policies, outermost last.
+
+    The parent's place is lent, the child waits for its turn and then for a place of its own in the tree; in both it is
+    given its time, for all attempts, each in a scope. A place in the tree is waited for last: whoever holds one runs.
+    """
     start = in_own_scope(runner)
     if policy is not None and policy.retries:
         start = retried(start, policy.retries)
     if policy is not None and policy.timeout is not None:
         start = timed(start, policy.timeout)
     if policy is not None and policy.max_concurrency is not None:
-        start = few_at_once(start, policy.max_concurrency)
-    return start
+        return lending(few_at_once(in_tree(start), policy.max_concurrency))
+    return lending(in_tree(start))
 
 
 def in_own_scope(runner: Any) -> Starter:
@@ -68,14 +78,13 @@ def in_own_scope(runner: Any) -> Starter:
     plan = plan_call(runner)
 
     async def start(child: Start) -> Any:
-        from symfonic.kernel.contracts.run_identity import RunIdentity, run_identity_scope
-
-        identity = RunIdentity.under(child.root_run_id, child.parent_run_id)
+        module = identities()
         with (
-            run_identity_scope(identity),
+            module.run_identity_scope(module.RunIdentity.under(child.root_run_id, child.parent_run_id)),
             RunScope(depth=child.depth, scope=child.scope, agent=child.name) as run,
         ):
             run.offer()
+            run.slot = child.slot
             if child.watch is not None:
                 child.watch.opened(run)
             context = {
@@ -85,7 +94,9 @@ def in_own_scope(runner: Any) -> Starter:
                 "parent_run_id": child.parent_run_id,
             }
             try:
-                response = await plan.call(runner, child.query, context)
+                response = plan.call(runner, child.query, context)
+                while is_awaitable(response):  # an async run may return what another one gave it
+                    response = await response
                 if child.watch is not None:
                     child.watch.returned(response)
             except BaseException as error:
@@ -125,15 +136,60 @@ def timed(start: Starter, seconds: float) -> Starter:
     return in_time
 
 
+def in_tree(start: Starter) -> Starter:
+    """Wait for a place among the children that run at once in the tree, where that is limited."""
+
+    async def in_place(child: Start) -> Any:
+        caller = active_run()
+        if caller is None or caller.budget is None or not caller.budget.counts_running():
+            return await start(child)
+        async with place_of_child(caller.budget) as slot:
+            return await start(replace(child, slot=slot))
+
+    return in_place
+
+
+class Turn:
+    """A delegation's place among those of one child. Compared by what it is, not by what it holds."""
+
+    __slots__ = ("over", "places")
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.over = False
+
+
 def few_at_once(start: Starter, most: int) -> Starter:
-    """Let so many run at once, and the others wait for their turn."""
+    """Let so many run at once, and the others wait for their turn.
+
+    What a child is asked by way of itself belongs to its own turn: waiting for another would never end.
+    """
     places = Places(most)
 
     async def in_turn(child: Start) -> Any:
-        await places.acquire()
-        try:
+        around = _turns.get() or ()
+        if any(turn.places is places and not turn.over for turn in around):
             return await start(child)
+        await places.acquire()
+        turn = Turn(places)
+        try:
+            with _turns.open((*around, turn)):
+                return await start(child)
         finally:
+            turn.over = True
             places.release()
 
     return in_turn
+
+
+def lending(start: Starter) -> Starter:
+    """Let others have the parent's place in the tree for as long as it waits for this child."""
+
+    async def lend(child: Start) -> Any:
+        caller = active_run()
+        if caller is None or caller.slot is None:
+            return await start(child)
+        async with lent(caller.slot):
+            return await start(child)
+
+    return lend

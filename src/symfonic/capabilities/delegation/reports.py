@@ -1,5 +1,6 @@
 """A tree of records, counted and written down."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -8,7 +9,7 @@ from typing import Any
 from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import LimitReachedError
-from symfonic.kernel.contracts.text import error_text, plain
+from symfonic.kernel.contracts.text import class_name, encodable, error_text, is_finished_run, plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,30 @@ def record_dict(record: DelegationRecord) -> dict[str, Any]:
     return top
 
 
+def json_text(value: Any) -> str:
+    """Plain values as JSON text, however deep; the standard library's encoder is bounded by Python's stack."""
+    written: list[str] = []
+    waiting: list[tuple[bool, Any]] = [(False, value)]
+    while waiting:
+        is_text, each = waiting.pop()
+        if is_text:
+            written.append(each)
+            continue
+        inner: list[tuple[bool, Any]] = []
+        if isinstance(each, dict):
+            for key, item in each.items():
+                inner += (True, f"{', ' if inner else ''}{json.dumps(key, ensure_ascii=False)}: "), (False, item)
+            inner = [(True, "{"), *inner, (True, "}")]
+        elif isinstance(each, list):
+            for item in each:
+                inner += (True, ", " if inner else ""), (False, item)
+            inner = [(True, "["), *inner, (True, "]")]
+        else:
+            written.append(json.dumps(each, ensure_ascii=False))
+        waiting.extend(reversed(inner))
+    return encodable("".join(written))
+
+
 def _shallow(record: DelegationRecord) -> dict[str, Any]:
     told: dict[str, Any] = {
         "name": record.name,
@@ -91,13 +116,13 @@ def _shallow(record: DelegationRecord) -> dict[str, Any]:
 def _foreign(result: Any) -> Any:
     """A child's result in plain values; nothing for one of our own runs, which the record tells already."""
     inner = result.result if isinstance(result, ChildResponse) else result
-    return None if hasattr(type(inner), "delegations") or hasattr(inner, "delegations") else plain(inner)
+    return None if is_finished_run(inner) else plain(inner)
 
 
 def _error(error: BaseException | None) -> dict[str, Any] | None:
     if error is None:
         return None
-    told: dict[str, Any] = {"type": type(error).__name__, "text": error_text(error)}
+    told: dict[str, Any] = {"type": class_name(error), "text": error_text(error)}
     if isinstance(error, LimitReachedError):
         told |= {"limit": error.limit, "value": error.value}
     return told

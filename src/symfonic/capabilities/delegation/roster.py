@@ -8,6 +8,7 @@ from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import RosterEntry
 from symfonic.capabilities.delegation.depth import coerce_depth
 from symfonic.capabilities.delegation.errors import ChildDeclarationError, UnknownChildError
+from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import LONGEST_NAME, check_declared, normalised, spelled
 from symfonic.capabilities.delegation.policies import Start, Watch, fold
 from symfonic.kernel.contracts.text import task_text
@@ -47,7 +48,7 @@ class DelegationRoster:
         return len(self._entries)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._entries
+        return issubclass(type(name), str) and task_text(name) in self._entries
 
     def __iter__(self) -> Iterator[RosterEntry]:
         return iter(self._entries.values())
@@ -61,6 +62,8 @@ class DelegationRoster:
 
         Exact, else equal once normalised and stripped of surrounding quotes, brackets and blanks.
         """
+        if type(text) is str and text in self._entries:
+            return text
         spelling = spelled(text)
         if len(spelling) > LONGEST_NAME:
             return None  # and nothing to normalise, which takes long
@@ -90,14 +93,12 @@ class DelegationRoster:
         """
         if name not in self:
             raise UnknownChildError(name, self.names())
-        from symfonic.kernel.contracts.run_identity import current_run_identity
-
         depth = coerce_depth(depth)
         enclosing = active_run()
         if enclosing is not None:  # also when called past the tools, a child is below its caller
             depth = max(depth, enclosing.depth + 1)
-        caller = current_run_identity()
-        if caller is not None and root_run_id is None and parent_run_id is None:
+        caller = current_identity() if root_run_id is None and parent_run_id is None else None
+        if caller is not None:
             root_run_id, parent_run_id = caller.root_run_id, caller.run_id
         start = Start(name, task_text(task), scope, depth, root_run_id, parent_run_id, watch)
         return await self._starters[name](start)

@@ -9,6 +9,8 @@ from inspect import Parameter
 from typing import Any, Final
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
+from symfonic.capabilities.delegation.lineage import current_identity
+from symfonic.kernel.concurrency.tasks import is_awaitable
 
 ACCEPTS_RUN_LINEAGE: Final = "accepts_run_lineage"
 """A child with a true attribute of this name is sent ``root_run_id`` and ``parent_run_id`` whatever its signature."""
@@ -45,13 +47,10 @@ class CallPlan:
     query_by_keyword: bool
     sends: frozenset[str]
 
-    async def call(self, runner: Any, query: str, context: dict[str, Any]) -> Any:
-        """Call ``runner.run``; what comes back is awaited when it is awaitable."""
-        sent = {key: value for key, value in context.items() if key in self.sends}
-        answer = runner.run(query=query, **sent) if self.query_by_keyword else runner.run(query, **sent)
-        while inspect.isawaitable(answer):  # an async run may return what another one gave it
-            answer = await answer
-        return answer
+    def call(self, runner: Any, query: str, context: dict[str, Any]) -> Any:
+        """Call ``runner.run``; what comes back is to be awaited when it is awaitable."""
+        sent = context if self.sends >= context.keys() else {key: context[key] for key in context if key in self.sends}
+        return runner.run(query=query, **sent) if self.query_by_keyword else runner.run(query, **sent)
 
 
 def plan_call(runner: Any) -> CallPlan:
@@ -96,25 +95,30 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
     Raises ChildDeclarationError for anything else.
     """
     if not isinstance(child, type):
+        parameters = _parameters(child) or {}
         if speaks_runner_contract(child):
-            _check_callable(name, child)
+            plan = plan_call(child)
+            _check_callable(name, child, parameters, {*plan.sends, *(("query",) if plan.query_by_keyword else ())})
             return child
-        parameters = _parameters(child)
-        if parameters is not None and "prompt" in parameters:
-            return AdaptedAgent(child, context)
+        if "prompt" in parameters:
+            adapted = AdaptedAgent(child, context)
+            _check_callable(name, child, parameters, {*adapted.sends, *(("prompt",) if adapted.by_keyword else ())})
+            return adapted
     raise ChildDeclarationError(
         f"PrebuiltChild.agent for {name!r} must expose an async run(query, ...) method (the ChildRunner protocol)"
         f" or an Agent-shaped run(prompt, ...); got {_described(child)}. {_HINT}"
     )
 
 
-def _check_callable(name: str, child: Any) -> None:
-    """Raises ChildDeclarationError if no call of ours could satisfy the signature, or if it is a generator's."""
+def _check_callable(name: str, child: Any, parameters: "dict[str, Parameter]", by_keyword: set[str]) -> None:
+    """Raises ChildDeclarationError if no call of ours could satisfy the signature, or if it is a generator's.
+
+    The query goes by position where it is not among those that go by keyword.
+    """
     if inspect.isasyncgenfunction(child.run) or inspect.isgeneratorfunction(child.run):
         raise ChildDeclarationError(f"run of the sub-agent {name!r} is a generator; it must return its response")
-    plan, parameters = plan_call(child), _parameters(child) or {}
-    positional = next((key for key, p in parameters.items() if p.kind in _BY_POSITION), None)
-    given = {*plan.sends, "query" if plan.query_by_keyword else positional}
+    first = next((key for key, p in parameters.items() if p.kind in _BY_POSITION), None)
+    given = by_keyword if by_keyword & {"query", "prompt"} else {*by_keyword, first}
     unmet = [
         key
         for key, p in parameters.items()
@@ -130,14 +134,15 @@ def _check_callable(name: str, child: Any) -> None:
 class AdaptedAgent:
     """An ``Agent``-shaped child, ``run(prompt, …)`` -> ``.text``, behind the runner contract."""
 
-    __slots__ = ("_by_keyword", "_context", "_takes", "agent")
+    __slots__ = ("_context", "_takes_all", "agent", "by_keyword", "sends")
 
     def __init__(self, agent: Any, context: Any = None) -> None:
         parameters = _parameters(agent) or {}
         self.agent: Any = agent
         self._context = context
-        self._by_keyword = parameters["prompt"].kind is Parameter.KEYWORD_ONLY
-        self._takes = tuple(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))
+        self.by_keyword: bool = parameters["prompt"].kind is Parameter.KEYWORD_ONLY
+        self.sends = frozenset(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))
+        self._takes_all = len(self.sends) == len(CONTEXT) + len(LINEAGE)
 
     async def run(
         self,
@@ -152,15 +157,16 @@ class AdaptedAgent:
         if self._context is not None:
             scope = self._context.current_scope() if scope is None else scope
             agent_depth = self._context.current_depth() if agent_depth is None else agent_depth
-        given = {
+        sent: dict[str, Any] = {
             "scope": scope,
             "agent_depth": agent_depth,
             "root_run_id": root_run_id,
             "parent_run_id": parent_run_id,
         }
-        sent = {key: given[key] for key in self._takes}
-        result = self.agent.run(prompt=query, **sent) if self._by_keyword else self.agent.run(query, **sent)
-        if inspect.isawaitable(result):
+        if not self._takes_all:
+            sent = {key: value for key, value in sent.items() if key in self.sends}
+        result = self.agent.run(prompt=query, **sent) if self.by_keyword else self.agent.run(query, **sent)
+        if is_awaitable(result):
             result = await result
         return _renamed(result)
 
@@ -172,12 +178,17 @@ class AdaptedAgent:
 
 
 def _renamed(result: Any) -> ChildResponse:
-    from symfonic.kernel.contracts.run_identity import current_run_identity
-
-    around = current_run_identity()
-    ids = [getattr(result, key, None) or getattr(around, key, None) for key in ("run_id", *LINEAGE)]
-    run_id, root_run_id, parent_run_id = (str(value) if value else None for value in ids)
-    return ChildResponse(getattr(result, "text", ""), result, run_id or "", root_run_id or "", parent_run_id)
+    around = current_identity()
+    run_id, root_run_id, parent_run_id = (
+        getattr(result, key, None) or getattr(around, key, None) for key in ("run_id", "root_run_id", "parent_run_id")
+    )
+    return ChildResponse(
+        getattr(result, "text", ""),
+        result,
+        str(run_id or ""),
+        str(root_run_id or ""),
+        str(parent_run_id) if parent_run_id else None,
+    )
 
 
 def _parameters(child: Any) -> "dict[str, Parameter] | None":

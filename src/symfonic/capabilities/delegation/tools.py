@@ -1,20 +1,22 @@
 """Delegation as tools: ``delegate`` for programs, ``run_agent`` and ``list_agents`` for models."""
 
+import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import Any
 
 from symfonic.capabilities.delegation.active_run import ActiveRun
-from symfonic.capabilities.delegation.admission import Refused, consult, narrowed, spent_message
+from symfonic.capabilities.delegation.admission import Refused, consult, narrowed
 from symfonic.capabilities.delegation.bounds import DelegationRequest
-from symfonic.capabilities.delegation.budget import place_of_child
-from symfonic.capabilities.delegation.call import Call, current_identity
+from symfonic.capabilities.delegation.call import Call
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord, DelegationToolSpec
 from symfonic.capabilities.delegation.depth import DepthPolicy, lowest
+from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import LONGEST_NAME, spelled
 from symfonic.capabilities.delegation.roster import DelegationRoster
 from symfonic.errors import LimitReachedError
-from symfonic.kernel.concurrency.tasks import run_within, self_cancelled
+from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
 from symfonic.kernel.contracts.text import preview
 
 _log = logging.getLogger("symfonic.delegation")
@@ -85,16 +87,15 @@ class DelegationTools:
                 return call.refused(DelegationOutcome.REFUSED_DEPTH, policy.refusal())
             if name not in self.roster:
                 return call.refused(DelegationOutcome.UNKNOWN_CHILD, self._unknown(name))
-            scope = narrowed(self.roster.policy(name), self.context.current_scope())
-            if call.caller is None:
+            scope = narrowed(self.roster.policy(call.name), self.context.current_scope())
+            if call.caller is None or (call.caller.budget is None and not call.caller.hooks):
                 response = await self._run(call, scope)
             else:
                 response = await self._run_within_bounds(call, call.caller, scope)
-            await self_cancelled()
+            if cancellation_is_due():
+                await asyncio.sleep(0)  # where it arrives
         except Refused as refusal:
             return call.refused(DelegationOutcome.REFUSED_POLICY, str(refusal), refusal.__cause__)
-        except _Spent as spent:
-            return call.refused(DelegationOutcome.REFUSED_BUDGET, spent_message(spent.reached), spent.reached)
         except Exception as error:
             return call.failed(error)
         except BaseException as error:
@@ -102,26 +103,25 @@ class DelegationTools:
             raise
         record = call.answered(response)
         if record.delivered and self._record:
-            self._tally(name)
+            self._tally(call.name)
         return record
 
     async def _run_within_bounds(self, call: Call, caller: ActiveRun, scope: Any) -> Any:
-        """Run the child as the caller's hooks, budget and places allow. Raises Refused or _Spent if they do not."""
+        """Run the child as the caller's hooks and budget allow. Raises Refused or LimitReachedError if they do not."""
         budget = caller.budget
         if caller.hooks:
-            _unless(budget.peek() if budget else None)  # nobody is asked about what cannot be
+            _unless(budget.peek(caller.asked) if budget else None)  # nobody is asked about what cannot be
             request = DelegationRequest(call.name, call.task, call.depth, scope, caller.identity)
             call.task = (await consult(caller.hooks, request)).task
         if budget is None:
             return await self._run(call, scope)
         _unless(budget.reserve_child(caller.asked, call.name, call.task))
-        async with place_of_child(budget, caller.slot) as call.slot:
-            seconds = budget.seconds_left()
-            return await (self._run(call, scope) if seconds is None else run_within(seconds, self._run(call, scope)))
+        left, work = budget.time_left(), self._run(call, scope)
+        return await (work if left is None else run_within(left[0], work, left[1]))
 
-    async def _run(self, call: Call, scope: Any) -> Any:
+    def _run(self, call: Call, scope: Any) -> Awaitable[Any]:
         lineage = current_identity()
-        return await self.roster.run(
+        return self.roster.run(
             call.name,
             call.task,
             scope=scope,
@@ -138,24 +138,20 @@ class DelegationTools:
             _log.exception("recording the delivery of %r raised (%s)", name, current_identity())
 
     def _ceiling(self, caller: ActiveRun | None) -> DepthPolicy:
-        own = self.depth.max_depth if self.depth is not None else None
-        if caller is None or caller.max_depth is None:
-            return self.depth or DepthPolicy(lowest())
-        return DepthPolicy(lowest(own, caller.max_depth))
+        own, enclosing = self.depth, caller.max_depth if caller is not None else None
+        if own is not None and (enclosing is None or own.max_depth <= enclosing):
+            return own
+        return DepthPolicy(lowest(enclosing))
 
     def _unknown(self, name: Any) -> str:
-        shown = repr(name) if len(spelled(name)) <= LONGEST_NAME else preview(spelled(name))
+        text = spelled(name)
+        try:
+            shown = f"{name!r}" if len(text) <= LONGEST_NAME else preview(text)
+        except Exception:  # a name may be any object
+            shown = repr(text)
         return f"Unknown sub-agent {shown}. Available:\n{self.roster.describe()}"
-
-
-class _Spent(Exception):  # noqa: N818 - a decision on its way up, not an error
-    """A limit refuses the child."""
-
-    def __init__(self, reached: LimitReachedError) -> None:
-        self.reached = reached
-        super().__init__(str(reached))
 
 
 def _unless(reached: LimitReachedError | None) -> None:
     if reached is not None:
-        raise _Spent(reached)
+        raise reached

@@ -10,7 +10,7 @@ class Places:
 
     def __init__(self, most: int) -> None:
         self._free = most
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may close a waiting coroutine in the middle of a step
         self._queue: deque[Waiter] = deque()
 
     async def acquire(self) -> None:
@@ -27,7 +27,7 @@ class Places:
             with self._lock:
                 if waiter.granted:
                     self._give_back()
-                else:
+                elif waiter in self._queue:  # it is not where its loop was found closed
                     self._queue.remove(waiter)
             raise
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -15,14 +15,33 @@ DRAIN_SECONDS = 5.0
 _log = logging.getLogger("symfonic.runtime")
 
 
-@asynccontextmanager
-async def _relays(observers: tuple[Callable[[Any], Any], ...]) -> AsyncIterator[tuple[Callable[[Any], Any], ...]]:
-    relays = {each: Relay(each) for each in observers if is_async(each)}
-    try:
-        yield tuple(relays.get(each, each) for each in observers)
-    finally:
-        for relay in relays.values():
-            await relay.close()
+class _Relayed:
+    """What `relayed` is where some observer is asynchronous."""
+
+    __slots__ = ("_observers", "_relays")
+
+    def __init__(self, observers: tuple[Callable[[Any], Any], ...]) -> None:
+        self._observers = observers
+
+    async def __aenter__(self) -> tuple[Callable[[Any], Any], ...]:
+        told = tuple(Relay(each) if is_async(each) else each for each in self._observers)
+        self._relays = [each for each in told if isinstance(each, Relay)]
+        return told
+
+    async def __aexit__(self, kind: type[BaseException] | None, *ended: object) -> None:
+        tasks = {relay.last(): relay for relay in self._relays}
+        if kind is GeneratorExit:  # the run was closed from outside its loop, and cannot wait
+            with suppress(RuntimeError):  # the loop has gone, and its tasks with it
+                for task in tasks:
+                    task.cancel()
+            return
+        try:
+            await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
+        finally:
+            for task, relay in tasks.items():
+                if not task.done() or task.cancelled():
+                    _log.error("observer %r did not take every event in %g s", relay.observer, DRAIN_SECONDS)
+            await put_down(tasks)
 
 
 class _Unchanged:
@@ -41,7 +60,7 @@ class _Unchanged:
 
 def relayed(observers: tuple[Callable[[Any], Any], ...]) -> Any:
     """An async context manager over the observers, the asynchronous ones behind relays of their own."""
-    return _relays(observers) if any(map(is_async, observers)) else _Unchanged(observers)
+    return _Relayed(observers) if any(map(is_async, observers)) else _Unchanged(observers)
 
 
 def is_async(observer: Callable[[Any], Any]) -> bool:
@@ -50,10 +69,13 @@ def is_async(observer: Callable[[Any], Any]) -> bool:
 
 
 class Relay:
-    """Takes events from any thread and hands them to an asynchronous observer, one after another."""
+    """Takes events from any thread and hands them to an asynchronous observer, one after another.
+
+    Two relays to one observer are equal, as the observer is to itself: a run inside a run tells it once.
+    """
 
     def __init__(self, observer: Callable[[Any], Awaitable[object]]) -> None:
-        self._observer = observer
+        self.observer = observer
         self._loop = asyncio.get_running_loop()
         self._events: asyncio.Queue[Any] = asyncio.Queue()
         self._task = self._loop.create_task(self._pump())
@@ -68,21 +90,24 @@ class Relay:
         else:
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
-    async def close(self) -> None:
-        """Let the observer take what is left, for a while."""
+    __hash__ = None  # type: ignore[assignment]  # neither need an observer be hashable
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Relay) and other.observer == self.observer
+
+    def last(self) -> "asyncio.Task[None]":
+        """No event comes after those that are here; the task that ends when the observer has taken them."""
         self._events.put_nowait(_LAST)
-        try:
-            await asyncio.wait({self._task}, timeout=DRAIN_SECONDS)
-        finally:
-            if not self._task.done():
-                _log.error("observer %r did not take every event within %g s", self._observer, DRAIN_SECONDS)
-            await put_down([self._task])
+        return self._task
 
     async def _pump(self) -> None:
         while (event := await self._events.get()) is not _LAST:
             try:
-                await self._observer(event)
-            except Exception:
+                await self.observer(event)
+            except (Exception, asyncio.CancelledError) as error:
+                task = asyncio.current_task()
+                if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                    raise
                 _log.exception("an observer raised on %s of run %s", type(event).__name__, event.where.run_id)
 
 

@@ -7,6 +7,8 @@ siblings. Here every task gets its own outcome, and one that swallowed a cancell
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from inspect import isawaitable
+from types import GeneratorType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -28,18 +30,51 @@ async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyn
     once all have ended.
     """
     loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(call) for call in calls]
+    calls = tuple(calls)
+    group = _Group(loop.create_future(), len(calls))
+    tasks = [loop.create_task(group.member(call)) for call in calls]
     try:
-        await _all_done(loop, tasks)
+        for task in tasks:
+            task.add_done_callback(group.ended)
+        if tasks:
+            await group.finished
+        return _outcomes(tasks)
     except asyncio.CancelledError:
         await put_down(tasks)
         raise
     finally:
-        for task in tasks:  # none, but where this was closed and cannot wait
-            task.cancel()
-    failed = [task for task in tasks if not task.cancelled() and task.exception() is not None]
-    _log_errors(failed[1:])
-    return [_outcome(task) for task in tasks]
+        for task, call in zip(tasks, calls, strict=True):
+            if not task.done():  # this was closed, and cannot wait
+                task.cancel()
+            elif task.cancelled():
+                call.close()  # it may never have begun
+
+
+class _Group:
+    """What tells when all of some tasks have ended.
+
+    The last one says so itself: a callback would be heard one round of the loop later. Callbacks count all the same,
+    for a task that was cancelled before its first step never gets to say anything.
+    """
+
+    __slots__ = ("_running", "_still_there", "finished")
+
+    def __init__(self, finished: "asyncio.Future[None]", size: int) -> None:
+        self.finished = finished
+        self._running = self._still_there = size
+
+    async def member(self, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await call
+        finally:
+            self._running -= 1
+            if not self._running and not self.finished.done():
+                self.finished.set_result(None)
+
+    def ended(self, _: "asyncio.Task[Any]") -> None:
+        self._still_there -= 1
+        if not self._still_there and not self.finished.done():
+            self.finished.set_result(None)
 
 
 class OverrunError(Exception):
@@ -50,10 +85,10 @@ class OverrunError(Exception):
         super().__init__(f"not finished within {seconds:g} s")
 
 
-async def run_within(seconds: float, work: Awaitable[T]) -> T:
+async def run_within(seconds: float, work: Awaitable[T], late: Exception | None = None) -> T:
     """The result of ``work``, which is cancelled and waited for when its time is over.
 
-    Raises OverrunError then, else what ``work`` raises.
+    Raises ``late`` then, or an OverrunError, else what ``work`` raises.
     """
     task = asyncio.get_running_loop().create_task(_awaited(work))
     try:
@@ -64,7 +99,7 @@ async def run_within(seconds: float, work: Awaitable[T]) -> T:
     if done:
         return task.result()
     await put_down([task])
-    raise OverrunError(seconds)
+    raise OverrunError(seconds) if late is None else late
 
 
 async def finish_within(work: Awaitable[Any], seconds: float) -> bool:
@@ -121,42 +156,39 @@ async def put_down(tasks: Iterable["asyncio.Task[Any]"]) -> None:
         raise cancelled
 
 
-async def self_cancelled() -> None:
-    """Raise the cancellation of this task that was asked for and has not arrived yet, if there is one.
+def is_awaitable(value: object) -> bool:
+    """What `inspect.isawaitable` says, without asking an abstract class about every plain value."""
+    return hasattr(type(value), "__await__") or (type(value) is GeneratorType and isawaitable(value))
+
+
+def cancellation_is_due() -> bool:
+    """Whether this task was cancelled and does not know it yet: the next time it waits it will.
 
     A child that cancels its own task and returns at once has not delivered: the task is going away.
     """
     task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        await asyncio.sleep(0)
+    return task is not None and task.cancelling() > 0
 
 
 async def _awaited(work: Awaitable[T]) -> T:
-    return await work
+    result = await work
+    if cancellation_is_due():
+        await asyncio.sleep(0)  # where it arrives
+    return result
 
 
-async def _all_done(loop: asyncio.AbstractEventLoop, tasks: "Sequence[asyncio.Task[Any]]") -> None:
-    if not tasks:
-        return
-    finished = loop.create_future()
-    running = len(tasks)
-
-    def count(_: "asyncio.Task[Any]") -> None:
-        nonlocal running
-        running -= 1
-        if not running and not finished.done():
-            finished.set_result(None)
-
-    for task in tasks:
-        task.add_done_callback(count)
-    await finished
-
-
-def _outcome(task: "asyncio.Task[T]") -> T | asyncio.CancelledError:
-    try:
-        return task.result()
-    except asyncio.CancelledError as cancelled:
-        return cancelled
+def _outcomes(tasks: "Sequence[asyncio.Task[T]]") -> list[T | asyncio.CancelledError]:
+    """The results; the first exception is raised, and any other one logged."""
+    results: list[T | asyncio.CancelledError] = []
+    for number, task in enumerate(tasks):
+        try:
+            results.append(task.result())
+        except asyncio.CancelledError as cancelled:
+            results.append(cancelled)
+        except BaseException:
+            _log_errors(tasks[number + 1 :])
+            raise
+    return results
 
 
 def _log_errors(tasks: "Iterable[asyncio.Task[Any]]") -> None:

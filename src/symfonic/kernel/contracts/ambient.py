@@ -3,11 +3,14 @@
 import asyncio
 import threading
 import weakref
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+_here: ContextVar[None] = ContextVar("symfonic_here", default=None)
+"""Marks contexts: a token of it can be reset in the very context that made it, and in no copy of that."""
 
 
 class Ambient(Generic[T]):
@@ -39,17 +42,19 @@ class Ambient(Generic[T]):
 class Block(Generic[T]):
     """One stretch of execution in which a value is current. Used once."""
 
-    __slots__ = ("_var", "ended", "opener", "outer", "thread", "value")
+    __slots__ = ("_mark", "_var", "ended", "opener", "outer", "thread", "value")
 
     def __init__(self, var: "ContextVar[Block[T] | None]", value: T) -> None:
         self._var = var
         self.value: T = value
         self.ended: bool = False
+        self._mark: Token[None] | None = None
 
     def __enter__(self) -> T:
         self.opener: weakref.ref[asyncio.Task[Any]] | None = _task()
         self.thread: int = threading.get_ident()
         self.outer: Block[T] | None = settled(self._var)
+        self._mark = _here.set(None)
         self._var.set(self)
         return self.value
 
@@ -60,12 +65,27 @@ class Block(Generic[T]):
         block = self._var.get()
         if block is self:
             self._var.set(self.outer)
+            self.taken_off()
             return
         while block is not None and block.opener == self.opener and block.thread == self.thread:
             if block.outer is self:  # ended before one that was opened inside it: nothing leads back here
                 block.outer = self.outer
                 return
             block = block.outer
+
+    def taken_off(self) -> bool:
+        """Whether this is the context that opened the block, which is over; yes at most once.
+
+        Neither a task nor a thread would be such a mark: a pool's thread runs other people's work next.
+        """
+        if self._mark is None:
+            return False
+        try:
+            _here.reset(self._mark)
+        except ValueError:
+            return False
+        self._mark = None
+        return True
 
 
 def settled(var: "ContextVar[Block[T] | None]") -> "Block[T] | None":
@@ -76,8 +96,7 @@ def settled(var: "ContextVar[Block[T] | None]") -> "Block[T] | None":
     top = block = var.get()
     if block is None or not block.ended:
         return block
-    here = _task()
-    while here is not None and block is not None and block.ended and block.opener == here:
+    while block is not None and block.ended and block.taken_off():
         block = block.outer
     if block is not top:
         var.set(block)
@@ -88,7 +107,7 @@ def _task() -> "weakref.ref[asyncio.Task[Any]] | None":
     """The task that executes this code, or None outside any.
 
     Weak references compare by what they point at, and once it is gone by themselves, so a later task at the same
-    address is never mistaken for it. A thread is no such mark: a pool's thread runs other people's work next.
+    address is never mistaken for it.
     """
     try:
         task = asyncio.current_task()

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A run, and the tool call being executed: its own while a tool runs, else the one that the run was made for."""
+    """A run, and the tool call being executed: its own while a tool runs, else the one that the run was made for.
+
+    ``agent`` is the name that a child was declared under, else the agent's own.
+    """
 
     agent: str
     run_id: str
@@ -60,7 +63,7 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswered:
-    """A model call ended. ``error`` says why where it failed or was cancelled."""
+    """A model call ended. ``error`` says why where it failed or was cancelled; ``model`` what answered, where known."""
 
     where: Where
     monotonic: float
@@ -69,6 +72,7 @@ class ModelAnswered:
     tool_calls: tuple[ToolCall, ...]
     usage: Usage
     error: str | None = None
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +124,21 @@ class DelegationRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class DelegationRetried:
+    """A delegation's child failed and is about to run again, as ``child`` in place of ``failed``."""
+
+    where: Where
+    monotonic: float
+    wall: float
+    name: str
+    failed: "RunIdentity"
+    child: "RunIdentity"
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class DelegationFinished:
-    """A delegation that had started ended, well or not. ``duration`` is in seconds."""
+    """A delegation that had started ended, well or not. ``child`` is its latest run, ``duration`` in seconds."""
 
     where: Where
     monotonic: float
@@ -142,6 +159,7 @@ Event: TypeAlias = (
     | ToolFinished
     | DelegationStarted
     | DelegationRefused
+    | DelegationRetried
     | DelegationFinished
 )
 Observer: TypeAlias = Callable[[Event], Awaitable[object] | object]

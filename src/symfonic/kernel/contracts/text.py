@@ -14,7 +14,29 @@ _MAX_NESTING = 64
 _MAX_LEAVES = 20
 _MAX_PARTS = 20_000  # a small value can be endless by holding the same things again and again
 _MAX_BITS = 8192  # Python refuses to print much longer numbers
-_URL_PASSWORD = re.compile(r"(://[^\s/:@]*:)[^\s/]*@")
+_NAME = r"(?:(?:api|access|secret|private|account)[_-]?key|secret|token|password|passwd|pwd)"
+_START = r"(?<![\w-])"
+_SECRETS = tuple(
+    (re.compile(pattern, re.IGNORECASE | re.ASCII), rf"\1***{after}")
+    # Whatever repeats is bounded, or ends before the next place where a match may begin: linear in the text.
+    for pattern, after in (
+        (r"(://[^\s/:@]*:)[^\s/]*@", "@"),  # a password in a URL
+        (r"([?&](?:key|sig|signature)=)[^&\s\"'#]+", ""),
+        (r"(\bauthorization[\"']?[ ]?[:=][ ]?[\"']?(?:basic|bearer|token)[ ])[^\s\"',;]+", ""),
+        (r"(\bbearer[ ])(?:(?=[^\s\d]{0,200}\d)[\w.~+/=-]{8,}|(?=[^\s]{0,200}[a-z](?-i:[A-Z]))[\w.~+/=-]{16,})", ""),
+        # NAME=VALUE as in a connection string, NAME: VALUE as in a header, "NAME": "VALUE" as in JSON
+        (rf"({_NAME}[\"']?[ ]?=[ ]?(?!=|none\b|null\b))(?:\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"'&,;()\[\]{{}}]+)", ""),
+        (rf"({_NAME}:[ ]?)(?=[^\s\d]{{0,200}}\d)[\w.~+/=-]{{8,}}", ""),
+        (rf"({_NAME}\"[ ]?:[ ]?)\"[^\"\n]*\"?", ""),
+        (rf"({_NAME}'[ ]?:[ ]?)'[^'\n]*'?", ""),
+        # what gives itself away by its beginning
+        (rf"{_START}(sk-|(?:sk|pk|rk)_(?:live|test)_)(?=[a-z_-]{{0,200}}\d)[\w-]{{16,}}", ""),
+        (rf"{_START}(gh[oprsu]_|hf_|npm_)[a-z\d]{{20,}}", ""),
+        (rf"{_START}(github_pat_|glpat-|xox[a-z]-)[\w-]{{10,}}", ""),
+        (rf"{_START}((?-i:AKIA|ASIA|AIza))(?=[a-z_-]{{0,40}}\d)[\w-]{{12,}}", ""),
+        (rf"{_START}((?-i:eyJ))[\w-]{{8,}}\.[\w-]+(?:\.[\w-]+)?", ""),  # a JSON web token
+    )
+)
 
 
 def to_text(value: Any) -> str:
@@ -24,6 +46,8 @@ def to_text(value: Any) -> str:
     date, number in text form, path or bytes becomes its plain text. A leaf that has no JSON form degrades to
     the name of its type, what contains itself and what is nested too deeply to "…".
     """
+    if type(value) is str:
+        return encodable(value)
     written = plain(value)
     return encodable(written if isinstance(written, str) else json.dumps(written, ensure_ascii=False))
 
@@ -35,6 +59,8 @@ def plain(value: Any) -> Any:
 
 def task_text(task: Any) -> str:
     """A delegated task as text: a string byte for byte, None as ``""``, anything else as JSON."""
+    if type(task) is str:
+        return task
     if issubclass(type(task), str):  # unlike isinstance, this asks the object nothing
         return str.__str__(task)
     return "" if task is None else to_text(task)
@@ -52,19 +78,21 @@ def encodable(text: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """What a model is told of an error: its own words, never blank, without passwords in URLs.
+    """What a model is told of an error: its own words, never blank, with what looks like a credential masked.
+
+    Passwords in URLs, keys and passwords by name, bearer tokens, and keys that have a well-known beginning.
 
     The class name stands in for a text that is blank or cannot be made; the leaves of an exception group
     are appended by class and text, the first twenty of them.
     """
-    text = _own_words(error) or _class_name(error)
+    text = _own_words(error) or class_name(error)
     if isinstance(error, BaseExceptionGroup):
         leaves = list(islice(_leaves(error), _MAX_PARTS))
         told = [_told(leaf) for leaf in leaves[:_MAX_LEAVES]]
         if len(leaves) > _MAX_LEAVES:
             told.append(f"and {len(leaves) - _MAX_LEAVES} more")
         text = f"{text}: {'; '.join(told)}"
-    return encodable(_URL_PASSWORD.sub(r"\1***@", text) if "://" in text else text)
+    return encodable(_masked(text))
 
 
 def capped(text: str, most: int | None) -> str:
@@ -84,6 +112,12 @@ def preview(text: str, limit: int = 80) -> str:
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}… ({len(text)} characters)"
 
 
+def _masked(text: str) -> str:
+    for secret, mask in _SECRETS:
+        text = secret.sub(mask, text)
+    return text
+
+
 def _own_words(error: BaseException) -> str:
     try:
         text = str.__str__(str(error))
@@ -92,7 +126,8 @@ def _own_words(error: BaseException) -> str:
     return text if text.strip() else ""
 
 
-def _class_name(value: Any) -> str:
+def class_name(value: Any) -> str:
+    """The name of a value's class, whatever that class does about it."""
     try:
         return str.__str__(type(value).__name__)
     except Exception:  # a metaclass may make it a property
@@ -101,7 +136,7 @@ def _class_name(value: Any) -> str:
 
 def _told(leaf: BaseException) -> str:
     words = _own_words(leaf)
-    return f"{_class_name(leaf)}: {words}" if words else _class_name(leaf)
+    return f"{class_name(leaf)}: {words}" if words else class_name(leaf)
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -141,14 +176,14 @@ def _plain(value: Any, walk: _Walk) -> Any:
         if walk.left <= 0 or len(walk.inside) == _MAX_NESTING or id(value) in walk.inside:
             return "…"
         if isinstance(value, BaseException):
-            return f"{_class_name(value)}: {error_text(value)}"
+            return f"{class_name(value)}: {error_text(value)}"
         walk.inside.append(id(value))
         try:
             return _container(value, walk)
         finally:
             walk.inside.pop()
     except Exception:  # hostile values: one bad leaf must not lose the rest
-        return f"<{_class_name(value)}>"
+        return f"<{class_name(value)}>"
 
 
 def _scalar(value: int | float | str) -> Any:
@@ -162,7 +197,17 @@ def _scalar(value: int | float | str) -> Any:
     return float(value)
 
 
+def is_finished_run(value: Any) -> bool:
+    """Whether this is a run's result: the answer, and the records of the tree below it."""
+    try:
+        return hasattr(type(value), "final_response") and hasattr(type(value), "delegations")
+    except Exception:  # a metaclass may object
+        return False
+
+
 def _container(value: Any, walk: _Walk) -> Any:
+    if is_finished_run(value):  # the answer stands for it: its tree is in the records, and told once
+        return _plain(value.final_response, walk)
     dump = getattr(type(value), "model_dump", None) or getattr(type(value), "to_dict", None)
     if dump is not None:
         return _plain(dump(value), walk)
@@ -178,7 +223,7 @@ def _container(value: Any, walk: _Walk) -> Any:
         return [_plain(item, walk) for item in value]
     if isinstance(value, date | time):
         return value.isoformat()
-    return str(value) if _has_own_text(value) else f"<{_class_name(value)}>"
+    return str(value) if _has_own_text(value) else f"<{class_name(value)}>"
 
 
 def _key(key: Any, walk: _Walk) -> str:

@@ -76,7 +76,8 @@ class Turn:
             cost = _cost(reply)
             self.spend(cost)
             if self.tell is not None:
-                self.tell(ModelAnswered, reply.text if reply else "", reply.tool_calls if reply else (), cost, problem)
+                said = reply or ModelReply()
+                self.tell(ModelAnswered, said.text, said.tool_calls, cost, problem, said.model)
 
     async def _execute(self, call: ToolCall) -> Message:
         current_tool_call.set(call.id)  # in a task of its own, so there is nothing to restore
@@ -140,14 +141,26 @@ def _checked(reply: Any) -> ModelReply:
         raise TypeError(f"it returned {type(reply).__name__}, expected ModelReply")
     if not isinstance(reply.text, str):
         raise TypeError(f"its reply's text is {type(reply.text).__name__}, expected str")
-    for tokens in (reply.input_tokens, reply.output_tokens):
-        if not isinstance(tokens, int):
-            raise TypeError(f"its reply counts {tokens!r} tokens, expected an int")
+    if not isinstance(reply.model, str):
+        raise TypeError(f"its reply's model is {type(reply.model).__name__}, expected str")
+    if not _is_count(reply.input_tokens) or not _is_count(reply.output_tokens):
+        told = (reply.input_tokens, reply.output_tokens)
+        raise TypeError(f"its reply counts {told!r} tokens, expected an int >= 0 for each")
+    if not isinstance(reply.tool_calls, Sequence):  # a generator would be empty once it was looked at
+        raise TypeError(f"its reply's tool_calls are {type(reply.tool_calls).__name__}, expected a tuple")
     for call in reply.tool_calls:
         if not isinstance(call, ToolCall) or not isinstance(call.name, str) or not isinstance(call.id, str | None):
             raise TypeError(f"its reply has {call!r} for a tool call, expected ToolCall with text for id and name")
-    calls = _with_unique_ids(reply.tool_calls)
-    return ModelReply(encodable(reply.text), calls, reply.input_tokens, reply.output_tokens)
+    calls = _with_unique_ids(reply.tool_calls) if reply.tool_calls else ()
+    if not calls and reply.text.isascii() and reply.model.isascii():
+        return reply
+    tokens = reply.input_tokens, reply.output_tokens
+    return ModelReply(encodable(reply.text), calls, *tokens, encodable(reply.model))
+
+
+def _is_count(tokens: Any) -> bool:
+    """Less than none would give budget back."""
+    return isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0
 
 
 def _cost(reply: ModelReply | None) -> Usage:
