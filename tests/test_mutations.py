@@ -78,11 +78,25 @@ MUTATIONS = [
         f"{CONTRACT}/test_context.py::test_a_run_scope_opens_an_active_run_for_the_code_inside",
     ),
     Mutation(
+        "a scope closed out of order closes what is open inside it",
+        "symfonic/kernel/contracts/ambient.py",
+        "        if block is self:\n",
+        "        if True:\n",
+        f"{CONTRACT}/test_scopes_end.py::test_scopes_closed_out_of_order_uncover_no_scope_that_is_over",
+    ),
+    Mutation(
         "scopes closed out of order uncover one that is over",
+        "symfonic/kernel/contracts/ambient.py",
+        "                block.outer = self.outer\n",
+        "                self.ended = False\n",
+        f"{CONTRACT}/test_scopes_end.py::test_scopes_closed_out_of_order_uncover_no_scope_that_is_over",
+    ),
+    Mutation(
+        "a scope that another task closes is not over",
         "symfonic/kernel/contracts/ambient.py",
         "        self.ended = True\n",
         "",
-        f"{CONTRACT}/test_scopes_end.py::test_scopes_closed_out_of_order_uncover_no_scope_that_is_over",
+        f"{CONTRACT}/test_scopes_end.py::test_a_scope_that_another_task_closes_is_over_for_the_one_that_opened_it",
     ),
     Mutation(
         "Exception widened to BaseException",
@@ -116,8 +130,8 @@ MUTATIONS = [
     Mutation(
         "enclosing ceiling ignored",
         f"{DELEGATION}/tools.py",
-        "        return DepthPolicy(lowest(own, caller.max_depth))\n",
-        "        return self.depth or DepthPolicy(caller.max_depth)\n",
+        "        if own is not None and (enclosing is None or own.max_depth <= enclosing):\n",
+        "        if own is not None:\n",
         f"{CONTRACT}/test_tools.py::test_the_enclosing_ceiling_binds_a_child_with_a_larger_one_of_its_own",
     ),
     Mutation(
@@ -130,7 +144,7 @@ MUTATIONS = [
     Mutation(
         "child identity not opened",
         f"{DELEGATION}/policies.py",
-        "            run_identity_scope(identity),\n",
+        "            module.run_identity_scope(module.RunIdentity.under(child.root_run_id, child.parent_run_id)),\n",
         "",
         f"{CONTRACT}/test_roster_run.py::test_the_childs_scope_is_open_around_every_runner",
     ),
@@ -172,7 +186,7 @@ MUTATIONS = [
     Mutation(
         "credentials not masked",
         "symfonic/kernel/contracts/text.py",
-        '    return encodable(_URL_PASSWORD.sub(r"\\1***@", text) if "://" in text else text)\n',
+        "    return encodable(_masked(text))\n",
         "    return encodable(text)\n",
         f"{CONTRACT}/test_tools_failures.py::test_the_password_of_a_credential_in_a_url_is_masked",
     ),
@@ -181,7 +195,8 @@ MUTATIONS = [
         "symfonic/kernel/contracts/run_identity.py",
         "            tick = _last_tick + 1\n",
         "            tick = _last_tick\n",
-        f"{CONTRACT}/test_run_identity.py::test_ids_still_sort_when_the_clock_steps_back",
+        f"{CONTRACT}/test_run_identity.py"
+        "::test_ten_thousand_ids_from_threads_are_all_different_while_the_clock_stands_still",
     ),
     Mutation(
         "'already bound' checked second",

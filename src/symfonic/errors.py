@@ -95,7 +95,7 @@ class LimitReachedError(RunError):
     def __init__(self, limit: str, value: float, run_id: str = "") -> None:
         self.limit = limit
         self.value = value
-        super().__init__(f"the limit {limit}={value:g} is reached", run_id)
+        super().__init__(f"the limit {limit}={value} is reached", run_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.limit, self.value, self.run_id), self.__dict__)

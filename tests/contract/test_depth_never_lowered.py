@@ -57,7 +57,7 @@ class Raises:
 LOWER = [0, -5, None, "1", "none", 1.9, float("nan"), Raises()]
 
 
-@pytest.mark.parametrize("depth", LOWER, ids=repr)
+@pytest.mark.parametrize("depth", LOWER, ids=lambda depth: "raises" if isinstance(depth, Raises) else repr(depth))
 async def test_a_scope_opened_inside_a_run_keeps_its_depth(depth: Any, opener: Opener) -> None:
     with CONTEXT.run_scope(depth=3) as outer:
         async with opener(depth) as run:

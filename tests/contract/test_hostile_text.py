@@ -28,22 +28,22 @@ class Metaclass(type):
         raise RuntimeError("name")
 
 
-class Nameless(Exception, metaclass=Metaclass):
+class NamelessError(Exception, metaclass=Metaclass):
     def __str__(self) -> str:
         return ""
 
 
-class PrintsAsTouchy(Exception):
+class PrintsAsTouchyError(Exception):
     def __str__(self) -> str:
         return TouchyText("boo")
 
 
-class PrintsAsNumber(Exception):
+class PrintsAsNumberError(Exception):
     def __str__(self) -> str:
         return 5  # type: ignore[return-value]
 
 
-class PrintsByRaising(Exception):
+class PrintsByRaisingError(Exception):
     """Its text is made by raising whatever it is given."""
 
     def __str__(self) -> str:
@@ -66,22 +66,22 @@ class SaysItIsText:
     __class__ = str  # type: ignore[assignment]
 
 
-class Endless(Exception):
+class EndlessError(Exception):
     def __str__(self) -> str:
         return str(self)
 
 
 ERRORS = {
-    "touchy text": (PrintsAsTouchy(), "boo"),
-    "a number for a text": (PrintsAsNumber(), "PrintsAsNumber"),
-    "raises": (PrintsByRaising(RuntimeError("no")), "PrintsByRaising"),
-    "raises a cancellation": (PrintsByRaising(asyncio.CancelledError()), "PrintsByRaising"),
-    "raises for ever": (Endless(), "Endless"),
-    "nameless": (Nameless(), "object"),
+    "touchy text": (PrintsAsTouchyError(), "boo"),
+    "a number for a text": (PrintsAsNumberError(), "PrintsAsNumberError"),
+    "raises": (PrintsByRaisingError(RuntimeError("no")), "PrintsByRaisingError"),
+    "raises a cancellation": (PrintsByRaisingError(asyncio.CancelledError()), "PrintsByRaisingError"),
+    "raises for ever": (EndlessError(), "EndlessError"),
+    "nameless": (NamelessError(), "object"),
     "touchy argument": (ValueError(TouchyText("boo")), "ValueError"),
     "unreadable group": (Unreadable("several", [ValueError("a")]), "several (1 sub-exception)"),
     "odd group": (OddlyGrouped("several", [ValueError("a")]), "several (1 sub-exception)"),
-    "group of the nameless": (ExceptionGroup("several", [Nameless()]), "several (1 sub-exception): object"),
+    "group of the nameless": (ExceptionGroup("several", [NamelessError()]), "several (1 sub-exception): object"),
     "lone surrogate": (ValueError("\ud800 here"), "\ufffd here"),
 }
 

@@ -49,7 +49,7 @@ def tools_of_agent(model: Any) -> Agent:
 
 
 def _first(tool: Any) -> Any:
-    return list(tool.parameters["properties"].values())[0]
+    return next(iter(tool.parameters["properties"].values()), None)
 
 
 CHANGES: dict[str, Callable[[Any], object]] = {
@@ -102,7 +102,7 @@ async def test_a_model_that_swallows_the_error_calls_the_tools_as_they_were() ->
                 for each in tools:
                     try:
                         change(each)
-                    except (TypeError, LookupError):
+                    except (TypeError, LookupError, AttributeError):
                         continue
                     raise AssertionError("it let itself be changed")
             if messages[-1].role == "tool":

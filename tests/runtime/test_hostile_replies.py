@@ -40,6 +40,7 @@ REPLIES: dict[str, Any] = {
     "no tokens": ModelReply("hi", (), None, 0),  # type: ignore[arg-type]
     "tokens as a truth value": ModelReply("hi", (), True, 0),
     "less than no tokens": ModelReply("hi", (), -7, 0),
+    "more tokens than can be printed": ModelReply("hi", (), 10**5000, 0),
     "calls from a generator": ModelReply("hi", (each for each in (CALL,))),  # type: ignore[arg-type]
     "no calls": ModelReply("hi", None),  # type: ignore[arg-type]
     "calls as text": ModelReply("hi", "calls"),  # type: ignore[arg-type]

@@ -136,10 +136,13 @@ async def test_an_anyio_task_group_that_fails_ends_the_run_beside_it() -> None:
         await leaf.started.wait()
         raise ValueError("its sibling failed")
 
-    with pytest.raises(ExceptionGroup) as caught:
+    async def both() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(tree(leaf, 2).run, "go")
             group.start_soon(fails)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await both()
     assert [type(each) for each in caught.value.exceptions] == [ValueError]
 
 

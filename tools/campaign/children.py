@@ -7,6 +7,10 @@ from collections.abc import Coroutine, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+from tools.campaign.faults import bad_reply, meet, rubbish
+from tools.campaign.trees import Act, Node
+from tools.campaign.world import CONTEXT, World, same_surroundings
+
 from symfonic import Agent, SubAgent
 from symfonic.capabilities.delegation.bounds import Bounds, Veto
 from symfonic.capabilities.delegation.capability import DelegationCapability
@@ -18,9 +22,6 @@ from symfonic.kernel.contracts.options import Options
 from symfonic.kernel.contracts.run_identity import RunIdentity, run_identity_scope
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.testing import FunctionModel
-from tools.campaign.faults import bad_reply, meet, rubbish
-from tools.campaign.trees import Act, Node
-from tools.campaign.world import CONTEXT, World, same_surroundings
 
 _CHILD = {"type": "object", "properties": {"child": {"type": "string"}}, "required": ["child"]}
 
@@ -38,8 +39,8 @@ class Team:
     async def play(self) -> Any:
         """Run the root to its end and return what it returns."""
         world, plan = self.world, self.world.plan
-        observers = [world.events.append]
-        observers += [self._async_observer] if "async" in plan.observers else []
+        observers: list[Any] = [world.events.append]
+        observers += [self._async_observer] if "async" in plan.observers and self.root.kind == "agent" else []
         observers += [_raising_observer] if "raises" in plan.observers else []
         with same_surroundings(world, "the root"):
             if self.root.kind != "agent":
@@ -56,14 +57,16 @@ class Team:
                         return None
                 return stream.result
 
-    async def _play_capability(self, observers: Any) -> Any:
+    async def _play_capability(self, observers: Any) -> None:
         """A root that is no agent: a program that delegates by itself."""
-        plan = self.world.plan
+        world, plan = self.world, self.world.plan
         bounds = Bounds(plan.max_depth, () if plan.limits is None else (plan.limits,), observers)
         keeper, root = self._keeper(self.root), RunIdentity.root()
         with run_identity_scope(root):
-            async with keeper.run_scope(depth=0, bounds=bounds, agent=self.root.name):
-                return await self._foreign(self.root, None, keeper)
+            lifecycle = keeper.lifecycle if _owns(self.root) else nullcontext()
+            async with keeper.run_scope(depth=0, bounds=bounds, agent=self.root.name), lifecycle:
+                world.started(self.root)
+                await self._foreign(self.root, keeper)
 
     async def _async_observer(self, event: Any) -> None:
         self.world.late_events.append(event)
@@ -75,7 +78,7 @@ class Team:
             self.agents[node.name] = self._agent(node)
         elif node.parent is not None:
             self.agents[node.name] = _SHAPES[node.shape](self, node)
-        if node.kind != "agent" and not any(child.owned for child in node.children):
+        if node.kind != "agent" and not _owns(node):
             self._keepers[node.number] = self._keeper(node)
 
     def _agent(self, node: Node) -> Agent:
@@ -155,15 +158,12 @@ class Team:
             if node.children:
                 world.hit("callback", node)
             keeper = self._keeper(node)
-            owns = any(child.owned for child in node.children)
-            async with keeper.lifecycle if owns else nullcontext():
-                return await self._foreign(node, world.plan.acts[node.number], keeper)
+            async with keeper.lifecycle if _owns(node) else nullcontext():
+                return await self._foreign(node, keeper)
 
-    async def _foreign(self, node: Node, act: Act | None, keeper: DelegationCapability) -> Any:
+    async def _foreign(self, node: Node, keeper: DelegationCapability) -> Any:
         world = self.world
-        if act is None:  # the root, which nobody started
-            world.started(node)
-            act = world.plan.acts[node.number]
+        act = world.plan.acts[node.number]
         if act.early:
             with world.busy(node):
                 await self._fail(node, act)
@@ -172,7 +172,7 @@ class Team:
         with world.busy(node):
             if act.fault == "rubbish":
                 world.hit("rubbish", node)
-                return rubbish(act.flavour)
+                return rubbish(act.flavour) if node.parent else None
             return ChildResponse(await meet(world, node, act))
 
     async def _delegate(self, node: Node, calls: Sequence[Node], keeper: DelegationCapability) -> None:
@@ -215,11 +215,11 @@ class Team:
         ended: asyncio.Future[None] = loop.create_future()
 
         def body() -> None:
-            together.wait(5)
             try:
+                together.wait(5)
                 context.run(asyncio.run, self._survive(child, keeper))
-            except asyncio.CancelledError:  # the child cancelled the main task of that loop
-                pass
+            except (asyncio.CancelledError, threading.BrokenBarrierError):  # it cancelled its main task; it came late
+                return
             finally:
                 _tell(loop, ended)
 
@@ -304,6 +304,10 @@ class _Owned:
         await asyncio.sleep(0)
         if self.node.number % 4 == 0:
             raise OSError("it did not close well")
+
+
+def _owns(node: Node) -> bool:
+    return any(child.owned for child in node.children)
 
 
 async def _all(calls: Sequence[Coroutine[Any, Any, None]]) -> None:

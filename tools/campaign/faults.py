@@ -5,12 +5,13 @@ import contextvars
 import threading
 from typing import Any
 
+from tools.campaign.trees import Act, Node
+from tools.campaign.world import CONTEXT, World
+
 from symfonic.capabilities.delegation.errors import UnknownChildError
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.kernel.contracts.model import ModelReply
 from symfonic.kernel.contracts.run_identity import current_run_identity
-from tools.campaign.trees import Act, Node
-from tools.campaign.world import CONTEXT, World
 
 ANSWER = "an answer of more than sixty characters, so that a limit of its length shows: {}"
 
@@ -130,6 +131,9 @@ class _Later:
             return "later"
 
         self.final_response = text()
+
+    def __del__(self) -> None:
+        self.final_response.close()
 
 
 def rubbish(flavour: int) -> Any:

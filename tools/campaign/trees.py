@@ -103,11 +103,13 @@ class Plan:
 
     def ends_in_time(self, node: Node) -> bool:
         """Whether something of ours ends this node when it hangs."""
-        return any(
-            (each.policy is not None and each.policy.timeout is not None)
-            or any(limits.timeout is not None for limits in self.stated(each) if each is not node or each.kind == "agent")
-            for each in node.path()
-        )
+        for each in node.path():
+            if each.policy is not None and each.policy.timeout is not None:
+                return True
+            bounded = each is not node or node.kind == "agent"  # the limits of a foreign root bound what is below it
+            if bounded and any(limits.timeout is not None for limits in self.stated(each)):
+                return True
+        return False
 
 
 def draw_team(random: Random) -> Node:
@@ -141,12 +143,13 @@ def draw_plan(random: Random, root: Node) -> Plan:
         acts[node.number] = _act(random, node)
     cancel_after = random.randint(1, 150) if random.random() < 0.25 else None
     streamed = root.kind == "agent" and random.random() < 0.12
+    stated = random.random() < 0.9 or root.kind != "agent"
     observers = tuple(kind for kind in ("async", "raises") if random.random() < 0.06)
     return Plan(
         root,
         acts,
         draw_limits(random) if random.random() < 0.6 else None,
-        random.choice((0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6)) if random.random() < 0.9 or root.kind != "agent" else None,
+        random.choice((0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 6, 6, 6, 6)) if stated else None,
         cancel_after,
         random.randint(1, 30) if streamed else None,
         random.choice(HOOKS) if root.kind == "agent" else None,

@@ -10,10 +10,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tools.campaign.trees import Node, Plan
+
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage
 from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity
-from tools.campaign.trees import Node, Plan
 
 CONTEXT = DelegationContext()
 CANCEL_AGAIN = 0.004
@@ -136,8 +137,12 @@ class World:
 
     @contextmanager
     def inside(self, node: Node) -> Iterator[None]:
-        """The whole of a foreign child; so many at once as its policy allows."""
-        most = node.policy.max_concurrency if node.policy else None
+        """The whole of a foreign child; so many at once as its policy allows.
+
+        Not where its caller declares its children anew in each run: the policy is then another one each time.
+        """
+        anew = node.parent is not None and any(child.owned for child in node.parent.children)
+        most = node.policy.max_concurrency if node.policy and not anew else None
         with self.lock:
             self._inside[node.number] += 1
             if most is not None and self._inside[node.number] > most:
@@ -157,9 +162,10 @@ class World:
         with self.lock:
             for owner in levels:
                 self._busy[owner] += 1
-                for limits in self.plan.stated(self.runs[owner].node):
-                    if limits.max_concurrency is not None and self._busy[owner] > limits.max_concurrency:
-                        self.complain(f"{self._busy[owner]} children at work, of max_concurrency={limits.max_concurrency}")
+                most = [limits.max_concurrency for limits in self.plan.stated(self.runs[owner].node)]
+                for each in most:
+                    if each is not None and self._busy[owner] > each:
+                        self.complain(f"{self._busy[owner]} children at work, of max_concurrency={each}")
         try:
             yield
         finally:

@@ -10,6 +10,7 @@ from symfonic.agent.cutover.binding import bind_contributed_tool, bind_contribut
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext, Snapshots
 from symfonic.capabilities.delegation.contracts import PrebuiltChild
+from symfonic.capabilities.delegation.names import checked_examples
 from symfonic.errors import ChildDeclarationError
 from symfonic.kernel.contracts.tool import Route, Tool
 
@@ -81,7 +82,7 @@ def _prebuilt(child: Any) -> PrebuiltChild:
         child.agent,
         child.description,
         getattr(child, "when_to_use", None),
-        tuple(getattr(child, "examples", ())),
+        checked_examples(child.name, getattr(child, "examples", ())),
         getattr(child, "policy", None),
     )
 

@@ -75,7 +75,8 @@ class ActiveRun:
         self._hooks: tuple[Hook, ...] = outer.hooks if outer else ()
         self._budget: Budget | None = outer.budget if outer else None
         self.slot: Slot | None = outer.slot if outer else None
-        self.asked: Asked = Asked()
+        same = outer is not None and outer.identity is identity  # a scope inside a run is no run of its own
+        self.asked: Asked = outer.asked if outer is not None and same else Asked()
         self._outer = outer
         self._open = True
         self._adoptable = False
@@ -157,10 +158,12 @@ class ActiveRun:
             self.lower_ceiling(bounds.max_depth)
         for limits in bounds.limits:
             self._budget = Budget(limits, self._budget)
-        if bounds.observers:  # in a cycle the same agent's come again
-            self.observers += tuple(each for each in bounds.observers if each not in self.observers)
-        if bounds.hooks:
-            self._hooks += tuple(each for each in bounds.hooks if each not in self._hooks)
+        for observer in bounds.observers:
+            if observer not in self.observers:  # in a cycle the same agent's come again
+                self.observers += (observer,)
+        for hook in bounds.hooks:
+            if hook not in self._hooks:
+                self._hooks += (hook,)
 
     def lower_ceiling(self, max_depth: int) -> None:
         """Let nothing below run deeper than this."""

@@ -1,20 +1,22 @@
 """Whether a delegation may be made, besides depth and name: a person's hooks, the child's scope, the budget."""
 
+from asyncio import CancelledError
 from dataclasses import replace
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from typing import Any
 
 from symfonic.capabilities.delegation.bounds import ChildPolicy, DelegationRequest, Hook, Veto
 from symfonic.errors import LimitReachedError
-from symfonic.kernel.contracts.text import error_text
+from symfonic.kernel.concurrency.tasks import cancellation_is_due
+from symfonic.kernel.contracts.text import error_text, task_text
 
 _WHAT_IS_SPENT = {
-    "max_delegations": "{value:g} sub-agents were started for the whole task, which is all there may be",
-    "max_fan_out": "{value:g} sub-agents were started by this run, which is all it may start",
-    "max_repeats": "this sub-agent was given this very task before, as often as is allowed",
-    "max_model_calls": "all {value:g} model calls of the whole task are made",
-    "max_tokens": "all {value:g} tokens of the whole task are used",
-    "timeout": "the {value:g} s for the whole task are over",
+    "max_delegations": "no more sub-agents may be started for the whole task",
+    "max_fan_out": "you may start no more sub-agents",
+    "max_repeats": "this sub-agent was given this very task before and may not be given it again",
+    "max_model_calls": "the model calls of the whole task are spent",
+    "max_tokens": "the tokens of the whole task are spent",
+    "timeout": "the time for the whole task is over",
 }
 
 
@@ -31,9 +33,13 @@ async def consult(hooks: tuple[Hook, ...], request: DelegationRequest) -> Delega
         try:
             answer = hook(request)
             answer = await answer if isawaitable(answer) else answer
-        except Exception as error:
+            request = _judged(request, answer)
+        except Refused:
+            raise
+        except (Exception, CancelledError) as error:
+            if isinstance(error, CancelledError) and cancellation_is_due():
+                raise  # it is not the hook's own: the caller is going away
             raise Refused(f"Delegation refused: the policy could not decide: {error_text(error)}") from error
-        request = _judged(request, answer)
     return request
 
 
@@ -45,9 +51,9 @@ def narrowed(policy: ChildPolicy | None, scope: Any) -> Any:
     if policy is None or policy.scope is None:
         return scope
     try:
-        child = policy.scope(scope)
+        child = _made(policy.scope(scope))
         covers = getattr(scope, "covers", None)
-        covered = covers is None or covers(child)
+        covered = covers is None or bool(_made(covers(child)))
     except Exception as error:
         raise Refused(f"Delegation refused: the sub-agent's scope could not be made: {error_text(error)}") from error
     if child is None and scope is not None:  # a child without a scope would have its caller's
@@ -57,12 +63,18 @@ def narrowed(policy: ChildPolicy | None, scope: Any) -> Any:
     return child
 
 
+def _made(value: Any) -> Any:
+    """The value. Raises TypeError for a coroutine: nobody would await it, and it would pass for a yes."""
+    if iscoroutine(value):
+        value.close()
+        raise TypeError("it is a coroutine; the function must not be async")
+    return value
+
+
 def spent_message(reached: LimitReachedError) -> str:
     """What the model reads when a limit is reached."""
-    told = _WHAT_IS_SPENT[reached.limit].format(value=reached.value)
-    return (
-        f"Delegation refused: {told} ({reached.limit}={reached.value:g}). Do not ask again; finish with what you have."
-    )
+    told = _WHAT_IS_SPENT.get(reached.limit, "a limit of the whole task is reached")
+    return f"Delegation refused: {told} ({reached.limit}={reached.value}). Do not ask again; finish with what you have."
 
 
 def _judged(request: DelegationRequest, answer: Any) -> DelegationRequest:
@@ -71,7 +83,7 @@ def _judged(request: DelegationRequest, answer: Any) -> DelegationRequest:
     if isinstance(answer, DelegationRequest):
         if answer != replace(request, task=answer.task) or not isinstance(answer.task, str):
             raise Refused("Delegation refused: the policy may rewrite nothing but the task, as text")
-        return answer
+        return replace(request, task=task_text(answer.task))
     if isinstance(answer, Veto):
         raise Refused(f"Delegation refused: {answer.reason}")
     if answer is False:

@@ -6,13 +6,18 @@ what is left, and its own limits only tighten. A reservation is made on every le
 
 import threading
 import time
+from asyncio import CancelledError
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.places import Waiter
+from symfonic.kernel.concurrency.tasks import run_together
 from symfonic.kernel.contracts.limits import Limits
+
+T = TypeVar("T")
 
 
 class Budget:
@@ -31,8 +36,8 @@ class Budget:
     )
 
     def __init__(self, limits: Limits, outer: "Budget | None" = None) -> None:
-        self.limits = limits
-        self.deadline = None if limits.timeout is None else time.monotonic() + limits.timeout
+        self.limits: Limits = limits
+        self.deadline: float | None = None if limits.timeout is None else time.monotonic() + limits.timeout
         self._outer = outer
         # re-entrant: the garbage collector may close a waiting coroutine in the middle of a step
         self._lock: threading.RLock = outer._lock if outer else threading.RLock()
@@ -177,7 +182,7 @@ class Asked:
     __slots__ = ("_times", "total")
 
     def __init__(self) -> None:
-        self.total = 0
+        self.total: int = 0
         self._times: dict[tuple[str, str], int] = {}
 
     def times(self, name: str, task: str) -> int:
@@ -240,21 +245,25 @@ class Slot:
             self._budget.release()
 
 
-@asynccontextmanager
-async def lent(slot: Slot) -> AsyncIterator[None]:
-    """A parent's place is free for others; it has it back before it goes on, unless it is going away."""
+async def lent(slot: Slot, work: Coroutine[Any, Any, T]) -> T:
+    """What the work of a child returns, or raises; meanwhile its parent's place is free for others.
+
+    The parent has it back before it goes on, unless it is going away. The work is done in a task of its own, for else a
+    child that cancels itself could not be told from a parent that is cancelled.
+    """
     slot.lend()
-    wanted = False
+    wanted = True
     try:
-        yield
-    except Exception:
-        wanted = True
+        [answer] = await run_together([work])
+    except (CancelledError, GeneratorExit):
+        wanted = False
         raise
-    else:
-        wanted = True
     finally:
         if slot.returned() and wanted:
             await slot.enter()
+    if isinstance(answer, CancelledError):
+        raise answer
+    return answer
 
 
 @asynccontextmanager

@@ -51,11 +51,11 @@ class Call:
     )
 
     def __init__(self, name: Any, task: Any) -> None:
-        self.name = spelled(name)
-        self.task = task_text(task)
-        self.depth = 1
-        self.ceiling = 0
-        self.caller = active_run()
+        self.name: str = spelled(name)
+        self.task: str = task_text(task)
+        self.depth: int = 1
+        self.ceiling: int = 0
+        self.caller: ActiveRun | None = active_run()
         self._fill = self.caller.reserve() if self.caller else None
         self._runs: list[ActiveRun] = []
         self._text = ""

@@ -101,9 +101,12 @@ class AsyncRunScope:
         self._agent = agent
 
     async def __aenter__(self) -> ActiveRun:
-        self._opened = self._context.run_scope(
-            depth=self._depth, scope=self._scope, bounds=self._bounds, agent=self._agent
-        )
+        stated: dict[str, Any] = {"depth": self._depth, "scope": self._scope}
+        if self._bounds is not None:  # a context of a host's own need not know what is not stated
+            stated["bounds"] = self._bounds
+        if self._agent:
+            stated["agent"] = self._agent
+        self._opened = self._context.run_scope(**stated)
         return self._opened.__enter__()
 
     async def __aexit__(

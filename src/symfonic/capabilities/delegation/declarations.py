@@ -1,6 +1,6 @@
 """How a user declares a child. A bad declaration fails here, not in the middle of a turn."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
-from symfonic.capabilities.delegation.names import check_declared
+from symfonic.capabilities.delegation.names import check_declared, checked_examples
 from symfonic.capabilities.delegation.runner_adapter import adapt_child, plan_call
 from symfonic.kernel.concurrency.tasks import is_awaitable
 
@@ -34,11 +34,7 @@ class SubAgent:
         check_declared(self.name, self.description)
         if self.when_to_use is not None and not isinstance(self.when_to_use, str):
             raise ChildDeclarationError(f"when_to_use of {self.name!r} must be a string, got {self.when_to_use!r}")
-        if isinstance(self.examples, str) or not isinstance(self.examples, Iterable):
-            raise ChildDeclarationError(f"examples of {self.name!r} must be strings in a tuple, got {self.examples!r}")
-        object.__setattr__(self, "examples", tuple(self.examples))
-        if not all(isinstance(each, str) for each in self.examples):
-            raise ChildDeclarationError(f"examples of {self.name!r} must be strings in a tuple, got {self.examples!r}")
+        object.__setattr__(self, "examples", checked_examples(self.name, self.examples))
         if self.policy is not None and not isinstance(self.policy, ChildPolicy):
             raise ChildDeclarationError(f"policy of {self.name!r} must be a ChildPolicy(...), got {self.policy!r}")
         adapt_child(self.name, self.agent)

@@ -1,6 +1,6 @@
 """What stands around a child: each policy is a start wrapping a start, folded in `fold`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
@@ -51,7 +51,7 @@ class Watch(Protocol):
         ...
 
 
-Starter: TypeAlias = Callable[[Start], Awaitable[Any]]
+Starter: TypeAlias = Callable[[Start], Coroutine[Any, Any, Any]]
 
 
 def fold(runner: Any, policy: ChildPolicy | None) -> Starter:
@@ -119,6 +119,7 @@ def retried(start: Starter, retries: int) -> Starter:
         return isinstance(error, Exception) and not isinstance(error, LimitReachedError | ConfigurationError)
 
     async def again(child: Start) -> Any:
+        answer: Any = None
         async for attempt in stamina.retry_context(on=worth_it, attempts=retries + 1, timeout=None):
             with attempt:
                 answer = await start(child)
@@ -155,8 +156,8 @@ class Turn:
     __slots__ = ("over", "places")
 
     def __init__(self, places: Places) -> None:
-        self.places = places
-        self.over = False
+        self.places: Places = places
+        self.over: bool = False
 
 
 def few_at_once(start: Starter, most: int) -> Starter:
@@ -189,7 +190,6 @@ def lending(start: Starter) -> Starter:
         caller = active_run()
         if caller is None or caller.slot is None:
             return await start(child)
-        async with lent(caller.slot):
-            return await start(child)
+        return await lent(caller.slot, start(child))
 
     return lend

@@ -11,6 +11,7 @@ from typing import Any, Final
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.kernel.concurrency.tasks import is_awaitable
+from symfonic.kernel.contracts.text import error_text
 
 ACCEPTS_RUN_LINEAGE: Final = "accepts_run_lineage"
 """A child with a true attribute of this name is sent ``root_run_id`` and ``parent_run_id`` whatever its signature."""
@@ -76,10 +77,10 @@ def speaks_runner_contract(child: Any) -> bool:
 def accepts_run_lineage(child: Any) -> bool:
     """Whether its ``run`` is to be sent ``root_run_id`` and ``parent_run_id``."""
     try:
-        if getattr(child, ACCEPTS_RUN_LINEAGE, False):
+        if _is_marked(child):
             return True
-    except Exception:  # a property that raises says nothing
-        return False
+    except Exception:  # noqa: S110 - a mark that cannot be read says nothing; where it is declared it is refused
+        pass
     parameters = _parameters(child)
     if parameters is None:
         return False
@@ -115,6 +116,11 @@ def _check_callable(name: str, child: Any, parameters: "dict[str, Parameter]", b
 
     The query goes by position where it is not among those that go by keyword.
     """
+    try:
+        _is_marked(child)
+    except Exception as error:
+        problem = f"{ACCEPTS_RUN_LINEAGE} of the sub-agent {name!r} cannot be read: {error_text(error)}"
+        raise ChildDeclarationError(problem) from error
     if inspect.isasyncgenfunction(child.run) or inspect.isgeneratorfunction(child.run):
         raise ChildDeclarationError(f"run of the sub-agent {name!r} is a generator; it must return its response")
     first = next((key for key, p in parameters.items() if p.kind in _BY_POSITION), None)
@@ -141,7 +147,7 @@ class AdaptedAgent:
         self.agent: Any = agent
         self._context = context
         self.by_keyword: bool = parameters["prompt"].kind is Parameter.KEYWORD_ONLY
-        self.sends = frozenset(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))
+        self.sends: frozenset[str] = frozenset(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))
         self._takes_all = len(self.sends) == len(CONTEXT) + len(LINEAGE)
 
     async def run(
@@ -189,6 +195,10 @@ def _renamed(result: Any) -> ChildResponse:
         str(root_run_id or ""),
         str(parent_run_id) if parent_run_id else None,
     )
+
+
+def _is_marked(child: Any) -> bool:
+    return bool(getattr(child, ACCEPTS_RUN_LINEAGE, False))
 
 
 def _parameters(child: Any) -> "dict[str, Parameter] | None":

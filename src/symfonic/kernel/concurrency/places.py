@@ -51,7 +51,7 @@ class Waiter:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.turn: asyncio.Future[None] = self._loop.create_future()
-        self.granted = False
+        self.granted: bool = False
 
     def grant(self) -> bool:
         """Give the turn; whether that could be told: the loop may have closed."""

@@ -90,9 +90,7 @@ class Relay:
         else:
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
-    __hash__ = None  # type: ignore[assignment]  # neither need an observer be hashable
-
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> bool:  # and no hash: an observer need not have one either
         return isinstance(other, Relay) and other.observer == self.observer
 
     def last(self) -> "asyncio.Task[None]":

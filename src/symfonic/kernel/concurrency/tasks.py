@@ -93,12 +93,15 @@ async def run_within(seconds: float, work: Awaitable[T], late: Exception | None 
     task = asyncio.get_running_loop().create_task(_awaited(work))
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
+        if not done:
+            await put_down([task])
     except asyncio.CancelledError:
         await put_down([task])
         raise
+    finally:
+        _leave(task, work)
     if done:
         return task.result()
-    await put_down([task])
     raise OverrunError(seconds) if late is None else late
 
 
@@ -118,6 +121,8 @@ async def finish_within(work: Awaitable[Any], seconds: float) -> bool:
     except asyncio.CancelledError:
         await put_down([task])
         raise
+    finally:
+        _leave(task, work)
     if task.cancelled():
         raise RuntimeError("it cancelled itself")
     task.result()
@@ -170,11 +175,23 @@ def cancellation_is_due() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def _leave(task: "asyncio.Task[Any]", work: Awaitable[Any]) -> None:
+    """See a task out that has ended, or one that is still there because its waiter was closed and cannot wait."""
+    if task.done():
+        _close_unbegun(task, work)
+    else:
+        task.cancel()
+        task.add_done_callback(lambda task: _close_unbegun(task, work))
+
+
+def _close_unbegun(task: "asyncio.Task[Any]", work: Awaitable[Any]) -> None:
+    """A task that was cancelled before its first step has not begun its work, which nobody else will await."""
+    if task.cancelled() and isinstance(work, Coroutine):
+        work.close()
+
+
 async def _awaited(work: Awaitable[T]) -> T:
-    result = await work
-    if cancellation_is_due():
-        await asyncio.sleep(0)  # where it arrives
-    return result
+    return await work
 
 
 def _outcomes(tasks: "Sequence[asyncio.Task[T]]") -> list[T | asyncio.CancelledError]:

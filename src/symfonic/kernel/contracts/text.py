@@ -16,6 +16,7 @@ _MAX_PARTS = 20_000  # a small value can be endless by holding the same things a
 _MAX_BITS = 8192  # Python refuses to print much longer numbers
 _NAME = r"(?:(?:api|access|secret|private|account)[_-]?key|secret|token|password|passwd|pwd)"
 _START = r"(?<![\w-])"
+_WITH_DIGIT = r"(?=[a-z_.~+/-]{0,200}\d)[\w.~+/-]"
 _SECRETS = tuple(
     (re.compile(pattern, re.IGNORECASE | re.ASCII), rf"\1***{after}")
     # Whatever repeats is bounded, or ends before the next place where a match may begin: linear in the text.
@@ -23,10 +24,10 @@ _SECRETS = tuple(
         (r"(://[^\s/:@]*:)[^\s/]*@", "@"),  # a password in a URL
         (r"([?&](?:key|sig|signature)=)[^&\s\"'#]+", ""),
         (r"(\bauthorization[\"']?[ ]?[:=][ ]?[\"']?(?:basic|bearer|token)[ ])[^\s\"',;]+", ""),
-        (r"(\bbearer[ ])(?:(?=[^\s\d]{0,200}\d)[\w.~+/=-]{8,}|(?=[^\s]{0,200}[a-z](?-i:[A-Z]))[\w.~+/=-]{16,})", ""),
+        (rf"(\bbearer[ ])(?:{_WITH_DIGIT}{{8,}}=*|(?=[\w.~+/-]{{0,200}}[a-z](?-i:[A-Z]))[\w.~+/-]{{16,}}=*)", ""),
         # NAME=VALUE as in a connection string, NAME: VALUE as in a header, "NAME": "VALUE" as in JSON
         (rf"({_NAME}[\"']?[ ]?=[ ]?(?!=|none\b|null\b))(?:\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"'&,;()\[\]{{}}]+)", ""),
-        (rf"({_NAME}:[ ]?)(?=[^\s\d]{{0,200}}\d)[\w.~+/=-]{{8,}}", ""),
+        (rf"({_NAME}:[ ]?){_WITH_DIGIT}{{8,}}=*", ""),
         (rf"({_NAME}\"[ ]?:[ ]?)\"[^\"\n]*\"?", ""),
         (rf"({_NAME}'[ ]?:[ ]?)'[^'\n]*'?", ""),
         # what gives itself away by its beginning

@@ -89,13 +89,17 @@ def compile_tool(tool: Tool) -> CompiledTool:
     )
 
 
-class FrozenDict(dict[str, Any]):
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise TypeError("this is part of a compiled plan and cannot be changed; copy it first")
+
+
+_REFUSE: Any = _refuse  # in the place of methods of any type
+
+
+class _FrozenDict(dict[str, Any]):
     """A dictionary that JSON encoders take for one, and that nobody changes: models are shown the plan's own."""
 
-    def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("this is part of a compiled plan and cannot be changed; copy it first")
-
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _REFUSE
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (dict, (dict(self),))  # copies, pickled ones too, are their maker's to change
@@ -104,14 +108,11 @@ class FrozenDict(dict[str, Any]):
         return {key: copy.deepcopy(value, memo) for key, value in self.items()}
 
 
-class FrozenList(list[Any]):
+class _FrozenList(list[Any]):
     """The same for lists."""
 
-    def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("this is part of a compiled plan and cannot be changed; copy it first")
-
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _REFUSE
+    append = clear = extend = insert = pop = remove = reverse = sort = _REFUSE
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (list, (list(self),))
@@ -123,9 +124,9 @@ class FrozenList(list[Any]):
 def frozen(value: Any) -> Any:
     """The same value with its dictionaries and lists unchangeable, all the way down."""
     if isinstance(value, Mapping):
-        return FrozenDict({key: frozen(item) for key, item in value.items()})
+        return _FrozenDict({key: frozen(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
-        return FrozenList([frozen(item) for item in value])
+        return _FrozenList([frozen(item) for item in value])
     return value
 
 

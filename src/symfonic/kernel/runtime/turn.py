@@ -77,13 +77,13 @@ class Turn:
             self.spend(cost)
             if self.tell is not None:
                 said = reply or ModelReply()
-                self.tell(ModelAnswered, said.text, said.tool_calls, cost, problem, said.model)
+                self.tell(ModelAnswered, said.text, _copied(said.tool_calls), cost, problem, said.model)
 
     async def _execute(self, call: ToolCall) -> Message:
         current_tool_call.set(call.id)  # in a task of its own, so there is nothing to restore
         if self.tell is None:
             return _tool_message(call, (await self._result(call))[0])
-        self.tell(ToolStarted, call.name, call.arguments)
+        self.tell(ToolStarted, call.name, _encodable_arguments(call))
         text, failed = "cancelled", True
         try:
             text, failed = await self._result(call)
@@ -159,8 +159,8 @@ def _checked(reply: Any) -> ModelReply:
 
 
 def _is_count(tokens: Any) -> bool:
-    """Less than none would give budget back."""
-    return isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0
+    """Less than none would give budget back, and what has more than 63 bits may be more than Python prints."""
+    return isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens < 2**63
 
 
 def _cost(reply: ModelReply | None) -> Usage:
@@ -180,6 +180,11 @@ def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
         seen.add(call_id)
         unique.append(ToolCall(call_id, encodable(call.name), _encodable_arguments(call)))
     return tuple(unique)
+
+
+def _copied(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls for those who watch, who may change nothing."""
+    return tuple(ToolCall(call.id, call.name, _encodable_arguments(call)) for call in calls)
 
 
 def _encodable_arguments(call: ToolCall) -> Any:
