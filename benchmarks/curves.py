@@ -16,8 +16,8 @@ from run import HERE, Adapter, work
 
 ADAPTERS = ("floor", "symfonic")
 COLOURS = {"floor": "#8a8a8a", "symfonic": "#2563c9"}
-LINEAR, CONSTANT = 1.15, 0.15
-"""Up to these slopes a curve is called linear, or constant: what is above them is not a busy machine's noise."""
+LINEAR, CONSTANT, SAME = 1.15, 0.15, 0.1
+"""Up to these slopes a curve is called linear, or constant, and so near the floor's it is called the same."""
 
 
 class Curve(NamedTuple):
@@ -106,9 +106,13 @@ def slope(points: list[tuple[int, float]]) -> float:
     return statistics.linear_regression([math.log(size) for size, _ in last], [math.log(v) for _, v in last]).slope
 
 
-def order(growth: float) -> str:
-    """The slope in words."""
-    return "constant" if growth <= CONSTANT else "at most linear" if growth <= LINEAR else "worse than linear"
+def order(growth: float, floor: float) -> str:
+    """The slope in words. The floor's own slope tells what the work, the event loop and the collector add."""
+    if growth <= CONSTANT:
+        return "constant"
+    if growth <= LINEAR:
+        return "at most linear"
+    return "as the floor's own" if growth <= floor + SAME else "worse than linear"
 
 
 def table(curves: dict[str, Any]) -> str:
@@ -119,7 +123,7 @@ def table(curves: dict[str, Any]) -> str:
         (smallest, least), (largest, most) = ours[0], ours[-1]
         lines.append(
             f"| {curve.title} | {smallest}–{largest} | {least:,.4g} {curve.y} | {most:,.4g} {curve.y} "
-            f"| {slope(ours):.2f} | {order(slope(ours))} | {slope(floor):.2f} |"
+            f"| {slope(ours):.2f} | {order(slope(ours), slope(floor))} | {slope(floor):.2f} |"
         )
     return "\n".join(lines)
 

@@ -136,8 +136,8 @@ def parts(data: dict[str, Any]) -> dict[str, str]:
 def written(page: str, made: dict[str, str]) -> str:
     """The page with each part put between its markers. Raises ValueError if a part has no place in it."""
     for name, text in made.items():
-        place = re.compile(f"(<!-- bench: {name} -->\n).*?(\n<!-- end: {name} -->)", re.DOTALL)
-        page, count = place.subn(lambda found, text=text: f"{found[1]}\n{text}\n{found[2]}", page)
+        place = re.compile(f"(<!-- bench: {name} -->\n).*?(<!-- end: {name} -->)", re.DOTALL)
+        page, count = place.subn(lambda found, text=text: f"{found[1]}\n{text}\n\n{found[2]}", page)
         if count != 1:
             raise ValueError(f"the page has {count} places for the part {name!r}, expected one pair of markers")
     return page

@@ -50,6 +50,7 @@ ORDINARY = [
     "token: 12",
     "'}' is no valid token",
     "api_key=None",
+    'token="" and password=\'\' are empty',
     "Missing required argument: 'api_key'",
     "the api_key client option must be set either by passing api_key to the client or by setting OPENAI_API_KEY",
     "invalid password: too short",
@@ -128,10 +129,10 @@ PIECES = [
 
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=40).map("".join))
-def test_masking_never_raises_and_doing_it_twice_changes_nothing(text: str) -> None:
+def test_whatever_the_text_masking_gives_one_that_can_be_read(text: str) -> None:
     told = error_text(ValueError(text))
+    assert told.strip()
     told.encode()
-    assert error_text(ValueError(told)) == told
 
 
 @given(st.sampled_from(sorted(SECRETS)), st.text(max_size=20), st.text(max_size=20))

@@ -102,13 +102,18 @@ class Plan:
         return min(stated)
 
     def ends_in_time(self, node: Node) -> bool:
-        """Whether something of ours ends this node when it hangs."""
-        for each in node.path():
-            if each.policy is not None and each.policy.timeout is not None:
+        """Whether something of ours ends this node when it hangs.
+
+        The limits of the tree do so everywhere, the time of one child only in what it waits for in its own loop.
+        """
+        waited_for = True
+        for each in reversed(node.path()):
+            if waited_for and each.policy is not None and each.policy.timeout is not None:
                 return True
             bounded = each is not node or node.kind == "agent"  # the limits of a foreign root bound what is below it
             if bounded and any(limits.timeout is not None for limits in self.stated(each)):
                 return True
+            waited_for = waited_for and each.via not in LOOSE
         return False
 
 

@@ -128,8 +128,7 @@ class KernelDelegate:
         enclosing = self._context.active_run()
         if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), lineage[1]):
             enclosing.tighten(bounds)
-            if scope is not None:  # a wrapper may have narrowed what it was given
-                enclosing.scope = scope
+            enclosing.narrow(scope)  # a wrapper may have
             return await self._told(query, enclosing, bounds)
         with run_identity_scope(self._identity(*lineage)):
             async with self._delegation_scope(agent_depth, scope, bounds) as run:

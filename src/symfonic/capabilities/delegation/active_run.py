@@ -11,7 +11,7 @@ from inspect import isawaitable, iscoroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from symfonic.capabilities.delegation.bounds import Bounds, Hook
+from symfonic.capabilities.delegation.bounds import Bounds, Hook, check_covered
 from symfonic.capabilities.delegation.budget import Asked, Budget, Slot
 from symfonic.capabilities.delegation.contracts import DelegationRecord
 from symfonic.capabilities.delegation.depth import coerce_depth
@@ -67,7 +67,10 @@ class ActiveRun:
         agent: str = "",
     ) -> None:
         self._depth = depth if outer is None else max(depth, outer.depth)
-        self.scope: Any = outer.scope if scope is None and outer is not None else scope
+        self.scope: Any = scope
+        if outer is not None:
+            self.scope = outer.scope
+            self.narrow(scope)
         self.identity: RunIdentity | None = identity
         self.agent: str = agent
         self._max_depth: int | None = outer.max_depth if outer else None
@@ -169,6 +172,12 @@ class ActiveRun:
         """Let nothing below run deeper than this."""
         if self._max_depth is None or max_depth < self._max_depth:
             self._max_depth = max_depth
+
+    def narrow(self, scope: Any) -> None:
+        """Take on a scope, if there is one. Raises ConfigurationError if the present one covers it not."""
+        if scope is not None and scope is not self.scope:
+            check_covered(self.scope, scope)
+            self.scope = scope
 
     def offer(self) -> None:
         """Let the run of ours that is called next be this very run."""

@@ -8,6 +8,7 @@ from typing import Any
 from symfonic.capabilities.delegation.bounds import ChildPolicy, DelegationRequest, Hook, Veto
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.tasks import cancellation_is_due
+from symfonic.kernel.contracts.ambient import Ambient
 from symfonic.kernel.contracts.text import error_text, task_text
 
 _WHAT_IS_SPENT = {
@@ -20,6 +21,9 @@ _WHAT_IS_SPENT = {
 }
 
 
+_judging: Ambient[bool] = Ambient("symfonic_judging")
+
+
 class Refused(Exception):  # noqa: N818 - a decision on its way up, not an error
     """A delegation is not made; its text is what the model reads."""
 
@@ -27,12 +31,16 @@ class Refused(Exception):  # noqa: N818 - a decision on its way up, not an error
 async def consult(hooks: tuple[Hook, ...], request: DelegationRequest) -> DelegationRequest:
     """Ask every hook in turn, outermost first, each about what the one before has made of the request.
 
-    Raises Refused, with the hook's reason, if one vetoes, and also if one raises or answers something else.
+    What a hook delegates itself is not judged: it would be asked about its own question without end. Raises
+    Refused, with the hook's reason, if one vetoes, and also if one raises or answers something else.
     """
+    if _judging.get():
+        return request
     for hook in hooks:
         try:
-            answer = hook(request)
-            answer = await answer if isawaitable(answer) else answer
+            with _judging.open(True):
+                answer = hook(request)
+                answer = await answer if isawaitable(answer) else answer
             request = _judged(request, answer)
         except Refused:
             raise

@@ -80,6 +80,15 @@ class ChildPolicy:
             raise ConfigurationError(f"ChildPolicy.scope must be callable, got {self.scope!r}")
 
 
+def check_covered(around: Any, scope: Any) -> None:
+    """Raises ConfigurationError if a scope that says what it covers does not cover one inside it."""
+    covers = getattr(around, "covers", None)
+    if covers is not None and scope is not around and covers(scope) is not True:
+        raise ConfigurationError(
+            f"the scope {scope!r} is not covered by that of the run around it, {around!r}: authority can only shrink"
+        )
+
+
 def _is_duration(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 

@@ -26,10 +26,10 @@ _SECRETS = tuple(
         (r"(\bauthorization[\"']?[ ]?[:=][ ]?[\"']?(?:basic|bearer|token)[ ])[^\s\"',;]+", ""),
         (rf"(\bbearer[ ])(?:{_WITH_DIGIT}{{8,}}=*|(?=[\w.~+/-]{{0,200}}[a-z](?-i:[A-Z]))[\w.~+/-]{{16,}}=*)", ""),
         # NAME=VALUE as in a connection string, NAME: VALUE as in a header, "NAME": "VALUE" as in JSON
-        (rf"({_NAME}[\"']?[ ]?=[ ]?(?!=|none\b|null\b))(?:\"[^\"\n]*\"?|'[^'\n]*'?|[^\s\"'&,;()\[\]{{}}]+)", ""),
+        (rf"({_NAME}[\"']?[ ]?=[ ]?(?!=|none\b|null\b))(?:\"[^\"\n]+\"?|'[^'\n]+'?|[^\s\"'&,;()\[\]{{}}]+)", ""),
         (rf"({_NAME}:[ ]?){_WITH_DIGIT}{{8,}}=*", ""),
-        (rf"({_NAME}\"[ ]?:[ ]?)\"[^\"\n]*\"?", ""),
-        (rf"({_NAME}'[ ]?:[ ]?)'[^'\n]*'?", ""),
+        (rf"({_NAME}\"[ ]?:[ ]?)\"[^\"\n]+\"?", ""),
+        (rf"({_NAME}'[ ]?:[ ]?)'[^'\n]+'?", ""),
         # what gives itself away by its beginning
         (rf"{_START}(sk-|(?:sk|pk|rk)_(?:live|test)_)(?=[a-z_-]{{0,200}}\d)[\w-]{{16,}}", ""),
         (rf"{_START}(gh[oprsu]_|hf_|npm_)[a-z\d]{{20,}}", ""),
