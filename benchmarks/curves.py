@@ -1,7 +1,8 @@
 """Cost against size: measures the curves of the library and of the floor, fits their growth, and draws them.
 
 The growth order is the slope of a straight line through the logarithms of the last decade of sizes: 0 is constant,
-1 is linear, 2 is quadratic. A point is the fastest stretch of turns in each round, and the median of the rounds.
+1 is linear, 2 is quadratic. A point is the mean CPU time of some turns, and the median of the rounds: nothing sleeps in
+them, and unlike wall time it does not rise when others use the machine.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class Curve(NamedTuple):
 
 
 CURVES = {
-    "depth": Curve("depth", "best_us", "Cost of a turn against depth", "delegations in a row", "µs"),
-    "fan_out": Curve("fan_out", "best_us", "Cost of a turn against fan-out", "delegations in one reply", "µs"),
+    "depth": Curve("depth", "cpu_us", "Cost of a turn against depth", "delegations in a row", "µs"),
+    "fan_out": Curve("fan_out", "cpu_us", "Cost of a turn against fan-out", "delegations in one reply", "µs"),
     "conversation": Curve(
-        "conversation", "best_us", "Cost of a turn against conversation length", "messages at its end", "µs"
+        "conversation", "cpu_us", "Cost of a turn against conversation length", "messages at its end", "µs"
     ),
-    "roster": Curve("roster", "best_us", "Cost of a turn against roster size", "children declared", "µs"),
+    "roster": Curve("roster", "cpu_us", "Cost of a turn against roster size", "children declared", "µs"),
     "roster_build": Curve("roster", "build_us", "Cost of building against roster size", "children declared", "µs"),
     "memory": Curve("concurrent", "growth_kib", "Memory against concurrent runs", "turns at once", "MiB", 1 / 1024),
     "concurrent": Curve("concurrent", "cpu_seconds", "CPU time against concurrent runs", "turns at once", "s"),

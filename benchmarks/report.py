@@ -70,16 +70,27 @@ def per_unit(curve: str, small: int, large: int, unit: str) -> Callable[..., Fig
     return figure
 
 
+def cliff(data: dict[str, Any]) -> Figure | None:
+    """How much dearer a turn gets from a thousand at once to ten thousand, beside the same rise of the floor."""
+    if not data.get("curves"):
+        return None
+    rises = []
+    for name in (OURS, FLOOR):
+        seconds = dict(curves.points(data["curves"], "concurrent", name))
+        rises.append((seconds[10_000] / 10) / seconds[1000])
+    return Figure(f"{rises[0]:.2f}×", f"{rises[1]:.2f}×", rises[0] / rises[1])
+
+
 TARGETS = (
     Target("S1 one delegation", 10, against("one_delegation", "us", "µs")),
     Target("S2 no delegation", 10, against("no_delegation", "us", "µs")),
     Target("S3 16 at once, 10 ms each", 1.1, against("fan_out_16", "us", "µs")),
     Target("S4 1,000 concurrent turns, wall", 1.5, against("concurrent_1000", "seconds", "s")),
     Target("S4 growth in memory", 3, growth),
+    Target("S4 rise of a turn's CPU from 1,000 to 10,000, beside the floor's rise", 1.25, cliff),
     Target(
-        "S4 10,000 concurrent: CPU a turn, beside that of 1,000", 1.5, per_unit("concurrent", 1000, 10000, "s a turn")
+        "S4 10,000 concurrent: memory a turn, beside that of 1,000", 1.5, per_unit("memory", 1000, 10000, "MiB a turn")
     ),
-    Target("S4 10,000 concurrent: memory a turn, beside that of 1,000", 1.5, per_unit("memory", 1000, 10000, "MiB")),
     Target("S5 eight agents in a row", 10, against("depth_8", "us", "µs")),
     Target("S5 cost a level at depth 100, beside that at depth 8", 1.25, per_unit("depth", 8, 100, "µs a level")),
     Target("S6 `import symfonic`", 1.25, against("import", "ms", "ms")),

@@ -4,7 +4,7 @@ import asyncio
 import gc
 from typing import Any
 
-from symfonic import Agent, ChildPolicy, Limits, Options, SubAgent
+from symfonic import Agent, ChildPolicy, DelegationOutcome, Limits, Options, SubAgent
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.contracts import PrebuiltChild
 from symfonic.testing import FunctionModel, ScriptedChild, ScriptedModel, tool_call
@@ -95,3 +95,32 @@ async def test_a_delegation_that_ends_before_its_child_begins_leaves_nothing_una
     await asyncio.wait({delegation})
     assert delegation.cancelled()
     gc.collect()  # a coroutine that was never awaited would say so now, and warnings are errors
+
+
+class Stubborn:
+    """Takes no notice of its cancellation, and fails for another reason."""
+
+    def __init__(self) -> None:
+        self.starts = 0
+        self.started = asyncio.Event()
+
+    async def run(self, query: str) -> str:
+        self.starts += 1
+        self.started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise ValueError("something else") from None
+        return "never"
+
+
+async def test_a_cancelled_delegation_is_not_retried_where_its_child_swallowed_that_and_failed() -> None:
+    child = Stubborn()
+    policy = ChildPolicy(retries=2)
+    tools = DelegationCapability.declare([PrebuiltChild("child", child, "A child.", policy=policy)], max_depth=1).tools
+    delegation = asyncio.ensure_future(tools.delegate("child", "go"))
+    await child.started.wait()
+    delegation.cancel()
+    record = await delegation
+    assert record.outcome is DelegationOutcome.CHILD_FAILED
+    assert child.starts == 1

@@ -50,7 +50,7 @@ ORDINARY = [
     "token: 12",
     "'}' is no valid token",
     "api_key=None",
-    'token="" and password=\'\' are empty',
+    "token=\"\" and password='' are empty",
     "Missing required argument: 'api_key'",
     "the api_key client option must be set either by passing api_key to the client or by setting OPENAI_API_KEY",
     "invalid password: too short",

@@ -218,8 +218,7 @@ class _CountedPlaces(Places):
 def _prepared(report: Report) -> Iterator[None]:
     """Nothing waits for real, nothing is logged, and what only the loop or a thread hears of is a violation."""
     loop, log = asyncio.get_running_loop(), logging.getLogger("symfonic")
-    pause, hook, level = tasks.FIRST_PAUSE, threading.excepthook, log.level
-    tasks.FIRST_PAUSE = 0.002
+    hook, level = threading.excepthook, log.level
     log.setLevel(logging.CRITICAL + 1)
 
     def unheard(_: Any, told_of: dict[str, Any]) -> None:
@@ -236,8 +235,14 @@ def _prepared(report: Report) -> Iterator[None]:
     loop.set_exception_handler(unheard)
     threading.excepthook = in_thread
     try:
-        counted = replaced(policies, "Places", _CountedPlaces)
-        with stamina.set_testing(True, attempts=9, cap=True), counted, warnings.catch_warnings():
+        with (
+            stamina.set_testing(True, attempts=9, cap=True),
+            replaced(policies, "Places", _CountedPlaces),
+            replaced(tasks, "FIRST_PAUSE", 0.002),
+            replaced(tasks, "LONGEST_PAUSE", 0.004),
+            replaced(tasks, "MOST_ROUNDS", 500),
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("always")
             warnings.showwarning = warned
             yield
@@ -245,7 +250,7 @@ def _prepared(report: Report) -> Iterator[None]:
     finally:
         stamina.instrumentation.set_on_retry_hooks(None)
         loop.set_exception_handler(None)
-        tasks.FIRST_PAUSE, threading.excepthook = pause, hook
+        threading.excepthook = hook
         log.setLevel(level)
         _CountedPlaces.made.clear()
 

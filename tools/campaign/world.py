@@ -206,9 +206,16 @@ class World:
 
     def _cancel(self) -> None:
         if self.root is not None and not self.root.done():
+            again = self.root.cancelling()
             self.cancelled = True
             self.root.cancel()
-            self.loop.call_later(CANCEL_AGAIN, self._cancel)
+            if not again:
+                self.loop.call_later(CANCEL_AGAIN, self._cancel_again)
+
+    def _cancel_again(self) -> None:
+        if self.root is not None and not self.root.done():
+            self.root.cancel()
+            self.loop.call_later(CANCEL_AGAIN, self._cancel_again)
 
     def usage_of(self, run_ids: set[str]) -> Usage:
         """What the models of these runs were asked and answered."""

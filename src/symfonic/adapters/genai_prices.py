@@ -35,7 +35,7 @@ class CostMeter:
         if not isinstance(event, ModelAnswered):
             return
         spent = event.usage
-        known = event.error is None and event.model and (spent.input_tokens or spent.output_tokens)
+        known = event.model and (spent.input_tokens or spent.output_tokens)
         price = self._price(event.model, spent.input_tokens, spent.output_tokens) if known else None
         with self._lock:
             if price is None:

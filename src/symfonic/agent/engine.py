@@ -19,6 +19,7 @@ from symfonic.capabilities.delegation.reports import Tally, json_text, record_di
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.threads import run_blocking
 from symfonic.kernel.contracts.events import Observer
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message, Usage
 from symfonic.kernel.contracts.model import Model
@@ -35,6 +36,7 @@ def _report_delegation(name: str) -> None:
         tally.setdefault(run, []).append(name)
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class AgentResult:
     """A finished run: the answer, what led to it, what it cost, and where the run stands in its tree.

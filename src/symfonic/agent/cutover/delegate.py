@@ -11,13 +11,14 @@ from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.cutover.merge import CALLERS, merge_capability_tools
 from symfonic.agent.cutover.tools import as_tool
 from symfonic.capabilities.delegation.bounds import Bounds
-from symfonic.capabilities.delegation.capability import AsyncRunScope, DelegationCapability
+from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy, coerce_depth
 from symfonic.errors import ConfigurationError, LimitReachedError, RunError
 from symfonic.kernel.concurrency.relay import is_async, relayed
 from symfonic.kernel.concurrency.tasks import run_within
 from symfonic.kernel.contracts.events import Observer, RunFinished, RunStarted
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message
 from symfonic.kernel.contracts.model import Model
@@ -32,6 +33,7 @@ from symfonic.kernel.runtime.turn import Turn
 _log = logging.getLogger("symfonic.runtime")
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A run that came to its answer."""
@@ -164,7 +166,7 @@ class KernelDelegate:
             depth = max(depth, enclosing.depth + 1)
         if self.delegation is not None:
             return delegation_scope(self.delegation, depth, scope, bounds=bounds, agent=self.name)  # type: ignore[return-value]
-        return AsyncRunScope(self._context, depth, scope, bounds, self.name)
+        return self._context.run_scope(depth=depth, scope=scope, bounds=bounds, agent=self.name)
 
     async def _told(self, query: Any, run: ActiveRun, bounds: Bounds) -> Finished:
         """Run to the answer, between the event that it starts and the one that says how it ended."""
@@ -186,7 +188,8 @@ class KernelDelegate:
             raise
         if logged:
             _log.debug("run %s finished after %d messages (%s)", run_id, len(messages), run.identity)
-        run.tell(RunFinished, "finished", text, run.usage)
+        if run.observers:
+            run.tell(RunFinished, "finished", text, run.usage)
         return Finished(text, tuple(messages), run)
 
     async def _timed(self, messages: list[Message], run: ActiveRun, bounds: Bounds) -> str:

@@ -120,6 +120,8 @@ class ActiveRun:
     @property
     def records(self) -> tuple[DelegationRecord, ...]:
         """The delegations of this run that have ended, in the order they began."""
+        if not self._records:
+            return ()
         return tuple(record for place in tuple(self._records) for record in place)
 
     @property
@@ -222,20 +224,25 @@ class ActiveRun:
 
 
 class RunScope:
-    """Opens an `ActiveRun` for the code inside and ends it on every exit.
+    """Opens an `ActiveRun` for the code inside and ends it on every exit; for ``with`` and for ``async with``.
 
-    What is not given is the enclosing run's, and ``bounds`` only tighten that one's.
+    What is not given is the enclosing run's, and ``bounds`` only tighten that one's. The identity is the current one.
     """
 
-    __slots__ = ("_block", "_run")
+    __slots__ = ("_agent", "_block", "_bounds", "_depth", "_run", "_scope")
 
     def __init__(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> None:
-        self._run = ActiveRun(coerce_depth(depth), scope, current_identity(), _active.get(), agent)
-        if bounds is not None:
-            self._run.tighten(bounds)
-        self._block = _active.open(self._run)
+        self._depth = depth
+        self._scope = scope
+        self._bounds = bounds
+        self._agent = agent
 
     def __enter__(self) -> ActiveRun:
+        run = ActiveRun(coerce_depth(self._depth), self._scope, current_identity(), _active.get(), self._agent)
+        if self._bounds is not None:
+            run.tighten(self._bounds)
+        self._run = run
+        self._block = _active.open(run)
         return self._block.__enter__()
 
     def __exit__(
@@ -243,3 +250,11 @@ class RunScope:
     ) -> None:
         self._block.__exit__(kind, error, trace)
         self._run.finish()
+
+    async def __aenter__(self) -> ActiveRun:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)

@@ -1,11 +1,11 @@
 """Delegation as one thing to plug into a runtime."""
 
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any
 
+from symfonic.capabilities.delegation.active_run import RunScope
 from symfonic.capabilities.delegation.bounds import Bounds
-from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
+from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.contracts import ChildSpec, DelegationToolSpec, PrebuiltChild, RosterEntry
 from symfonic.capabilities.delegation.depth import DepthPolicy
 from symfonic.capabilities.delegation.lifecycle import ChildLifecycle
@@ -75,41 +75,12 @@ class DelegationCapability:
         """The tools to offer to the parent's model."""
         return self.tools.specs()
 
-    def run_scope(
-        self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = ""
-    ) -> "AsyncRunScope":
+    def run_scope(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> RunScope:
         """An async context manager over `DelegationContext.run_scope` that yields its `ActiveRun`."""
-        return AsyncRunScope(self.context, depth, scope, bounds, agent)
+        if bounds is None and not agent:  # all that a context of somebody's own needs to know
+            return self.context.run_scope(depth=depth, scope=scope)
+        return self.context.run_scope(depth=depth, scope=scope, bounds=bounds, agent=agent)
 
     async def aclose(self) -> None:
         """Close the children that were built here."""
         await self.lifecycle.aclose()
-
-
-class AsyncRunScope:
-    """A run's scope for ``async with``; it is opened on entry."""
-
-    __slots__ = ("_agent", "_bounds", "_context", "_depth", "_opened", "_scope")
-
-    def __init__(
-        self, context: DelegationContext, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = ""
-    ) -> None:
-        self._context = context
-        self._depth = depth
-        self._scope = scope
-        self._bounds = bounds
-        self._agent = agent
-
-    async def __aenter__(self) -> ActiveRun:
-        stated: dict[str, Any] = {"depth": self._depth, "scope": self._scope}
-        if self._bounds is not None:  # a context of a host's own need not know what is not stated
-            stated["bounds"] = self._bounds
-        if self._agent:
-            stated["agent"] = self._agent
-        self._opened = self._context.run_scope(**stated)
-        return self._opened.__enter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._opened.__exit__(kind, error, trace)

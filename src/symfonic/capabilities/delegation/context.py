@@ -1,7 +1,6 @@
 """Reads the active run, and what stands in for it outside any."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
@@ -29,9 +28,7 @@ class DelegationContext:
         self._snapshots = snapshots
         self._resolve_scope = resolve_scope
 
-    def run_scope(
-        self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = ""
-    ) -> AbstractContextManager[ActiveRun]:
+    def run_scope(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> RunScope:
         """Open an `ActiveRun` for the code inside; what was there before is restored on every exit."""
         return RunScope(depth=depth, scope=scope, bounds=bounds, agent=agent)
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from symfonic.capabilities.delegation.bounds import ChildPolicy
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ _REFUSALS = frozenset(
 )
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Timing:
     """When a delegation began (seconds since the epoch) and how long it took (seconds)."""
@@ -79,6 +81,7 @@ class Timing:
     duration: float
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class ChildRun:
     """What is left of a child's run: who it was (None where none was made), what it spent, whom it asked."""
@@ -91,6 +94,7 @@ class ChildRun:
 NO_RUN = ChildRun()
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class DelegationTrace:
     """What a person who debugs a delegation wants to know; none of it is shown to a model.
@@ -126,6 +130,7 @@ class DelegationTrace:
         return self.run.records
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class DelegationRecord:
     """One delegation: what was asked of whom, and how it ended.

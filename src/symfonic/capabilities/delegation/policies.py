@@ -6,18 +6,20 @@ from typing import Any, Protocol, TypeAlias
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
 from symfonic.capabilities.delegation.bounds import ChildPolicy
-from symfonic.capabilities.delegation.budget import Slot, lent, place_of_child
+from symfonic.capabilities.delegation.budget import Budget, Slot, lent, place_of_child
 from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import identities
 from symfonic.capabilities.delegation.runner_adapter import plan_call
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.places import Places
-from symfonic.kernel.concurrency.tasks import is_awaitable, run_within
+from symfonic.kernel.concurrency.tasks import cancellation_is_due, is_awaitable, run_within
 from symfonic.kernel.contracts.ambient import Ambient
+from symfonic.kernel.contracts.facts import fact
 
 _turns: Ambient["tuple[Turn, ...]"] = Ambient("symfonic_turns")
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Start:
     """One child to be started: its task, its place in the tree, who watches every attempt, and what it holds to run."""
@@ -109,14 +111,19 @@ def in_own_scope(runner: Any) -> Starter:
 
 
 def retried(start: Starter, retries: int) -> Starter:
-    """Start again after a failure, with growing pauses; a spent limit or a broken declaration is no such failure."""
+    """Start again after a failure, with growing pauses.
+
+    A spent limit or a broken declaration is no such failure, nor is one that comes after a cancellation.
+    """
     try:
         import stamina
     except ImportError as error:
         raise ConfigurationError("ChildPolicy(retries=...) needs stamina: pip install stamina") from error
 
     def worth_it(error: BaseException) -> bool:
-        return isinstance(error, Exception) and not isinstance(error, LimitReachedError | ConfigurationError)
+        if not isinstance(error, Exception) or cancellation_is_due():
+            return False
+        return not isinstance(error, LimitReachedError | ConfigurationError)
 
     async def again(child: Start) -> Any:
         answer: Any = None
@@ -140,14 +147,17 @@ def timed(start: Starter, seconds: float) -> Starter:
 def in_tree(start: Starter) -> Starter:
     """Wait for a place among the children that run at once in the tree, where that is limited."""
 
-    async def in_place(child: Start) -> Any:
-        caller = active_run()
-        if caller is None or caller.budget is None or not caller.budget.counts_running():
-            return await start(child)
-        async with place_of_child(caller.budget) as slot:
+    async def in_place(child: Start, budget: Budget) -> Any:
+        async with place_of_child(budget) as slot:
             return await start(replace(child, slot=slot))
 
-    return in_place
+    def begin(child: Start) -> Coroutine[Any, Any, Any]:
+        caller = active_run()
+        if caller is None or caller.budget is None or not caller.budget.counts_running():
+            return start(child)
+        return in_place(child, caller.budget)
+
+    return begin
 
 
 class Turn:
@@ -186,10 +196,8 @@ def few_at_once(start: Starter, most: int) -> Starter:
 def lending(start: Starter) -> Starter:
     """Let others have the parent's place in the tree for as long as it waits for this child."""
 
-    async def lend(child: Start) -> Any:
+    def begin(child: Start) -> Coroutine[Any, Any, Any]:
         caller = active_run()
-        if caller is None or caller.slot is None:
-            return await start(child)
-        return await lent(caller.slot, start(child))
+        return start(child) if caller is None or caller.slot is None else lent(caller.slot, start(child))
 
-    return lend
+    return begin

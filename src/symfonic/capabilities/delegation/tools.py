@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
+from functools import lru_cache
 from typing import Any
 
 from symfonic.capabilities.delegation.active_run import ActiveRun
@@ -141,7 +142,7 @@ class DelegationTools:
         own, enclosing = self.depth, caller.max_depth if caller is not None else None
         if own is not None and (enclosing is None or own.max_depth <= enclosing):
             return own
-        return DepthPolicy(lowest(enclosing))
+        return _policy(lowest(enclosing))
 
     def _unknown(self, name: Any) -> str:
         text = spelled(name)
@@ -150,6 +151,11 @@ class DelegationTools:
         except Exception:  # a name may be any object
             shown = repr(text)
         return f"Unknown sub-agent {shown}. Available:\n{self.roster.describe()}"
+
+
+@lru_cache
+def _policy(max_depth: int) -> DepthPolicy:
+    return DepthPolicy(max_depth)
 
 
 def _unless(reached: LimitReachedError | None) -> None:

@@ -5,9 +5,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from symfonic.kernel.contracts.facts import fact
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's wish to call a tool.
@@ -21,6 +24,7 @@ class ToolCall:
     arguments: Mapping[str, Any] | str
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation.
@@ -36,6 +40,7 @@ class Message:
     name: str | None = None
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What was spent: tokens, and calls made (failed ones count). Values add up."""

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import Message, ToolCall
 from symfonic.kernel.contracts.tool import Tool
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class ModelReply:
     """What a model answers: text, tool calls, or both, and the tokens it took.

@@ -9,6 +9,7 @@ from typing import Any, overload
 from symfonic.errors import MaxStepsError, ModelError
 from symfonic.kernel.concurrency.tasks import run_together
 from symfonic.kernel.contracts.events import ModelAnswered, ModelCalled, Tell, ToolFinished, ToolStarted
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import Message, ToolCall, Usage, current_tool_call
 from symfonic.kernel.contracts.model import Model, ModelReply
 from symfonic.kernel.contracts.text import encodable, error_text, to_text
@@ -16,6 +17,7 @@ from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError, Plan, encodable_value
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One run's way through the loop.
@@ -146,7 +148,9 @@ def _checked(reply: Any) -> ModelReply:
     if not _is_count(reply.input_tokens) or not _is_count(reply.output_tokens):
         told = (reply.input_tokens, reply.output_tokens)
         raise TypeError(f"its reply counts {told!r} tokens, expected an int >= 0 for each")
-    if not isinstance(reply.tool_calls, Sequence):  # a generator would be empty once it was looked at
+    if type(reply.tool_calls) is not tuple and not isinstance(
+        reply.tool_calls, Sequence
+    ):  # a generator would be empty once it was looked at
         raise TypeError(f"its reply's tool_calls are {type(reply.tool_calls).__name__}, expected a tuple")
     for call in reply.tool_calls:
         if not isinstance(call, ToolCall) or not isinstance(call.name, str) or not isinstance(call.id, str | None):
@@ -160,7 +164,7 @@ def _checked(reply: Any) -> ModelReply:
 
 def _is_count(tokens: Any) -> bool:
     """Less than none would give budget back, and what has more than 63 bits may be more than Python prints."""
-    return isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens < 2**63
+    return type(tokens) is int and 0 <= tokens < 2**63
 
 
 def _cost(reply: ModelReply | None) -> Usage:
