@@ -225,7 +225,8 @@ class World:
 def surroundings() -> dict[str, Any]:
     """What is ambient here of ours, by name."""
     CONTEXT.active_run(), current_run_identity()  # looking takes off what has ended
-    return {var.name: value for var, value in contextvars.copy_context().items() if var.name.startswith("symfonic")}
+    ambient = {var.name: value for var, value in contextvars.copy_context().items() if value is not None}
+    return {name: value for name, value in ambient.items() if name.startswith("symfonic")}
 
 
 @contextmanager
