@@ -80,23 +80,31 @@ MUTATIONS = [
     Mutation(
         "a scope closed out of order closes what is open inside it",
         "symfonic/kernel/contracts/ambient.py",
-        "        if block is self:\n",
+        "        if self._var.get() is self:\n",
         "        if True:\n",
         f"{CONTRACT}/test_scopes_end.py::test_scopes_closed_out_of_order_uncover_no_scope_that_is_over",
     ),
     Mutation(
         "scopes closed out of order uncover one that is over",
         "symfonic/kernel/contracts/ambient.py",
-        "                block.outer = self.outer\n",
-        "                self.ended = False\n",
+        "        self.ended = True\n",
+        "",
         f"{CONTRACT}/test_scopes_end.py::test_scopes_closed_out_of_order_uncover_no_scope_that_is_over",
     ),
     Mutation(
         "a scope that another task closes is not over",
         "symfonic/kernel/contracts/ambient.py",
-        "        self.ended = True\n",
-        "",
+        "            var.reset(block.token)\n",
+        "            break\n",
         f"{CONTRACT}/test_scopes_end.py::test_a_scope_that_another_task_closes_is_over_for_the_one_that_opened_it",
+    ),
+    Mutation(
+        "what was started inside a scope is outside it once that is over",
+        "symfonic/kernel/contracts/ambient.py",
+        "before\n            break\n",
+        "before\n            pass\n",
+        f"{CONTRACT}/test_scopes_end.py"
+        "::test_work_that_a_pools_thread_does_later_is_where_it_was_submitted_though_the_thread_is_the_same",
     ),
     Mutation(
         "Exception widened to BaseException",

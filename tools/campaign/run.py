@@ -22,7 +22,7 @@ from tools.campaign.check import check
 from tools.campaign.children import Team
 from tools.campaign.planted import replaced
 from tools.campaign.trees import DEEPEST, FAULTS, PATHS, RUNS_PER_TEAM, Plan, draw_plan, draw_team, told
-from tools.campaign.world import World, surroundings
+from tools.campaign.world import CANCEL_AGAIN, World, surroundings
 
 from symfonic.capabilities.delegation import policies
 from symfonic.kernel.concurrency import tasks
@@ -105,12 +105,11 @@ async def campaign(
                 team = None  # not in what is measured
                 _CountedPlaces.made.clear()
                 if share >= 0.5 and not report.memory:
-                    report.memory.append(_memory())
+                    report.memory.append(await _memory())
                 team = Team(draw_team(Random(f"{seed}/team/{index // RUNS_PER_TEAM}")))
-            plan = draw_plan(Random(f"{seed}/{index}"), team.root)
-            await _tree(report, team, plan, f"{seed}/{index}", patience)
+            await _tree(report, team, draw_plan(Random(f"{seed}/{index}"), team.root), f"{seed}/{index}", patience)
         team = None
-        report.memory.append(_memory())
+        report.memory.append(await _memory())
     report.seconds = time.monotonic() - began
     return report
 
@@ -255,8 +254,9 @@ def _prepared(report: Report) -> Iterator[None]:
         _CountedPlaces.made.clear()
 
 
-def _memory() -> tuple[int, int]:
-    """KiB resident (0 where the system does not tell) and live objects."""
+async def _memory() -> tuple[int, int]:
+    """KiB resident (0 where the system does not tell) and live objects, when the last tree is forgotten."""
+    await asyncio.sleep(5 * CANCEL_AGAIN)  # timers still hold it
     gc.collect()
     resident = 0
     try:

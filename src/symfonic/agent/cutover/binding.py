@@ -4,12 +4,18 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from symfonic.agent.cutover.arguments import takes
-from symfonic.agent.cutover.langchain_tools import is_langchain_tool, refusal, structured_tool
+from symfonic.agent.cutover.arguments import refusal, takes
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.tasks import is_awaitable
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError
+
+
+def is_langchain_tool(offered: Any) -> bool:
+    """Whether this is an instance of LangChain's ``BaseTool``, told without importing it."""
+    return any(
+        each.__name__ == "BaseTool" and each.__module__.startswith("langchain_core.") for each in type(offered).__mro__
+    )
 
 
 def bind_contributed_tool(offered: Any) -> Any:
@@ -25,6 +31,8 @@ def bind_contributed_tool(offered: Any) -> Any:
         return offered
     parameters = tuple(getattr(offered, "parameters", ()))
     check_parameters(offered.name, parameters, coroutine)
+    from symfonic.agent.cutover.langchain_tools import structured_tool
+
     return structured_tool(offered.name, offered.description, coroutine, parameters)
 
 

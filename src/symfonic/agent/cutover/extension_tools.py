@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from symfonic.agent.cutover.arguments import Takes
-from symfonic.agent.cutover.langchain_tools import refusal
+from symfonic.agent.cutover.arguments import Takes, refusal
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.tool import Tool
 
