@@ -1,5 +1,7 @@
 # make demo   asks the demo team one question about this repository
 # make test   lint, types, tests and documentation
+# make campaign SECONDS=600   random trees of failing children, for so long
+# make bench  measures speed and memory, and writes docs/performance.md; QUICK=1 for a short one that writes build/bench
 #
 # Each sets up an environment of its own the first time, and again when pyproject.toml changes.
 # Needs git, make and Python >= 3.11. Another interpreter: PYTHON=python3.13 make test
@@ -9,16 +11,23 @@ PYTHON ?= $(shell for python in python3 python python3.13 python3.12 python3.11;
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 DEMO := .venv-demo-$(VERSION)
 TEST := .venv-test-$(VERSION)
+BENCH := .venv-bench-$(VERSION)
 QUESTION ?= How large is the code by language, what changed last, and what does the README say about running the tests?
 PYTEST_ARGS ?=
+SECONDS ?= 60
+QUICK ?=
+BENCH_VENVS ?=
 
-.PHONY: demo test lint types python clean
+.PHONY: demo test campaign bench lint types python clean
 
 demo: $(DEMO)/ready
 	@$(DEMO)/bin/symfonic run demo/team.toml "$(QUESTION)"
 
 test: lint types
 	$(TEST)/bin/python -m pytest --numprocesses=2 --dist=loadfile --cov --fail-on-skip $(PYTEST_ARGS)
+
+campaign: $(TEST)/ready
+	@$(TEST)/bin/python -m tools.campaign --seconds $(SECONDS)
 
 lint: $(TEST)/ready
 	$(TEST)/bin/ruff check .
@@ -28,6 +37,10 @@ types: $(TEST)/ready
 	$(TEST)/bin/mypy
 	$(TEST)/bin/basedpyright --pythonpath $(TEST)/bin/python
 
+# BENCH_VENVS=DIR: environments of other frameworks, as benchmarks/setup.sh makes them, are measured as well.
+bench: $(BENCH)/floor/ready $(BENCH)/langchain-core/ready $(BENCH)/symfonic/ready $(BENCH)/report/ready
+	$(BENCH)/report/bin/python -m benchmarks --venvs $(BENCH) $(BENCH_VENVS) $(if $(QUICK),--quick)
+
 $(DEMO)/ready: pyproject.toml | python
 	$(PYTHON) -m venv --clear $(DEMO)
 	$(DEMO)/bin/python -m pip install --quiet --editable '.[cli]'
@@ -36,7 +49,12 @@ $(DEMO)/ready: pyproject.toml | python
 $(TEST)/ready: pyproject.toml | python
 	$(PYTHON) -m venv --clear $(TEST)
 	$(TEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(TEST)/bin/python -m pip install --quiet --editable '.[cli,langchain,openai]' --group dev
+	$(TEST)/bin/python -m pip install --quiet --editable '.[cli,cost,langchain,openai,retries]' --group dev
+	@touch $@
+
+$(BENCH)/symfonic/ready: pyproject.toml $(shell find src -name '*.py')
+$(BENCH)/%/ready: benchmarks/pins/%.txt benchmarks/setup.sh | python
+	PYTHON=$(PYTHON) benchmarks/setup.sh $(BENCH) $*
 	@touch $@
 
 python:
@@ -44,4 +62,4 @@ python:
 	echo "symfonic needs Python >= 3.11; PYTHON is '$(PYTHON)' (try: PYTHON=python3.12 make demo)" >&2; exit 1; }
 
 clean:
-	rm -rf .venv-demo-* .venv-test-* .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache dist
+	rm -rf .venv-demo-* .venv-test-* .venv-bench-* .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache build dist

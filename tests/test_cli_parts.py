@@ -6,7 +6,13 @@ from symfonic import load_team
 from symfonic.cli.show import describe
 from symfonic.cli.streams import Out, printable, short
 from symfonic.cli.tree import DelegationTree
-from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted
+from symfonic.kernel.contracts.events import (
+    DelegationFinished,
+    DelegationRefused,
+    DelegationStarted,
+    RunStarted,
+    Where,
+)
 from symfonic.kernel.contracts.run_identity import RunIdentity
 
 TEAM = """
@@ -108,15 +114,17 @@ def test_a_long_text_is_cut_to_one_line():
 def test_the_tree_takes_events_in_any_order_and_some_twice():
     tree, root = DelegationTree(), RunIdentity.root()
     child = root.child()
-    started = DelegationStarted("a", "task", 1, root, child)
-    refused = DelegationRefused("b", "task", 2, child, "refused_depth", "no")
-    finished = DelegationFinished("a", 1, root, child, "child_failed", "CancelledError", 0.5)
+    at_root = (Where("lead", root.run_id, None, root.run_id, 0, "call_1"), 1.0, 1.0)
+    at_child = (Where("a", child.run_id, root.run_id, root.run_id, 1, "call_2"), 2.0, 2.0)
+    started = DelegationStarted(*at_root, "a", "task", child)
+    refused = DelegationRefused(*at_child, "b", "task", "refused_depth", "no")
+    finished = DelegationFinished(*at_root, "a", child, "child_cancelled", "Sub-agent 'a' was cancelled", 0.5)
+    assert tree.note(RunStarted(*at_child, "task")) is None
     assert tree.note(finished) is None
     for event in (started, refused):
         assert tree.note(event) is not None
         assert tree.note(event) is None
-    tree.cancelling()
     assert tree.note(finished) is not None
     assert tree.note(finished) is None
     assert tree.summary() == "1 cancelled, 1 refused_depth"
-    assert [(node.event.name, level) for node, level in tree.walk()] == [("a", 0), ("b", 1)]
+    assert [(node.event.name, node.depth, level) for node, level in tree.walk()] == [("a", 1, 0), ("b", 2, 1)]

@@ -7,15 +7,15 @@ import pytest
 
 PUBLIC = {
     "symfonic": """
-        Agent AgentRef AgentResult ConfigurationError DelegationOutcome DelegationRecord Options SubAgent SymfonicAgent
-        SymfonicError load_team tool
+        Agent AgentRef AgentResult ChildPolicy ConfigurationError DelegationOutcome DelegationRecord DelegationRequest
+        Limits Options SubAgent SymfonicAgent SymfonicError Veto load_team tool
     """,
     "symfonic.capabilities.delegation": """
-        ACCEPTS_RUN_LINEAGE RETIRED_VAR_KEYWORD ActiveRun AgentRef ChildDeclarationError ChildLifecycle ChildResponse
-        ChildRunner ChildSpec ConfigurationError DelegationCapability DelegationContext DelegationError
-        DelegationOutcome DelegationRecord DelegationRoster DelegationToolSpec DelegationTools DelegationTrace
-        DepthPolicy PrebuiltChild RosterEntry SubAgent SymfonicError Timing UnknownChildError accepts_run_lineage
-        adapt_child coerce_depth speaks_runner_contract
+        ACCEPTS_RUN_LINEAGE RETIRED_VAR_KEYWORD ActiveRun AgentRef Bounds ChildDeclarationError ChildLifecycle
+        ChildPolicy ChildResponse ChildRun ChildRunner ChildSpec ConfigurationError DelegationCapability
+        DelegationContext DelegationError DelegationOutcome DelegationRecord DelegationRequest DelegationRoster
+        DelegationToolSpec DelegationTools DelegationTrace DepthPolicy PrebuiltChild RosterEntry SubAgent SymfonicError
+        Timing UnknownChildError Veto accepts_run_lineage adapt_child coerce_depth speaks_runner_contract
     """,
     "symfonic.capabilities.delegation.errors": """
         ChildDeclarationError ConfigurationError DelegationError SymfonicError UnknownChildError

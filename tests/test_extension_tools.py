@@ -212,7 +212,7 @@ def broken(**members: Any) -> Search:
         (Search, "a tool contribution has name, description, parameters"),
         (broken(parameters=None), "a tool contribution has"),
         (broken(invoke="text"), "a tool contribution has"),
-        (broken(name=" "), "non-empty string, got ' '"),
+        (broken(name=" "), "non-empty string without blanks, got ' '"),
         (broken(description=None), "tool 'search': its description must be a string"),
         (broken(parameters={"type": "array"}), "tool 'search': its parameters must be a JSON Schema of type 'object'"),
         (broken(parameters={"properties": ["query"]}), "tool 'search': its parameters must be"),

@@ -13,7 +13,7 @@ DELEGATION = sorted(
     ".".join(path.relative_to(SRC.parent).with_suffix("").parts).removesuffix(".__init__")
     for path in (SRC / "capabilities" / "delegation").glob("*.py")
 )
-HEAVY = {"griffe", "griffelib", "langchain", "langchain_core", "openai", "pydantic", "rich", "typer"}
+HEAVY = {"griffe", "griffelib", "langchain", "langchain_core", "openai", "pydantic", "rich", "stamina", "typer"}
 A_TEAM_OF_AGENTS = """
 from symfonic import Agent, SubAgent
 from symfonic.testing import ScriptedModel, tool_call
@@ -23,6 +23,19 @@ lead = Agent(
     sub_agents=[SubAgent("child", child, "Does it.")],
 )
 assert lead.run_sync("go").delegated_to == ("child",)
+"""
+A_BOUNDED_TEAM = """
+from symfonic import Agent, ChildPolicy, Limits, Options, SubAgent
+from symfonic.testing import ScriptedModel, tool_call
+events = []
+policy = ChildPolicy(timeout=60, max_concurrency=1, scope=lambda scope: scope)
+lead = Agent(
+    ScriptedModel(tool_call("run_agent", name="child", task="do it"), "it is done"),
+    sub_agents=[SubAgent("child", Agent(ScriptedModel("done")), "Does it.", policy=policy)],
+    limits=Limits(max_delegations=1, max_concurrency=1, max_tokens=9, timeout=60, max_answer_chars=9),
+    options=Options(observers=(events.append,), on_delegate=lambda request: None),
+)
+assert lead.run_sync("go").delegated_to == ("child",) and events
 """
 AN_OFFLINE_TEAM = """
 from symfonic import Agent, SubAgent
@@ -65,7 +78,9 @@ def test_the_testing_kit_imports_the_standard_library_alone():
     assert third_party(imported_by("import symfonic.testing")) == set()
 
 
-@pytest.mark.parametrize("program", [A_TEAM_OF_AGENTS, AN_OFFLINE_TEAM], ids=["scripted", "offline"])
+@pytest.mark.parametrize(
+    "program", [A_TEAM_OF_AGENTS, A_BOUNDED_TEAM, AN_OFFLINE_TEAM], ids=["scripted", "bounded", "offline"]
+)
 def test_agents_with_children_and_a_native_model_run_without_a_third_party_module(program):
     assert third_party(imported_by(program)) == set()
 
@@ -73,6 +88,34 @@ def test_agents_with_children_and_a_native_model_run_without_a_third_party_modul
 def test_a_function_tool_brings_pydantic_and_nothing_that_belongs_to_an_extra():
     program = "from symfonic import tool\ndef add(a: int, b: int) -> int:\n    return a + b\ntool(add)"
     assert third_party(imported_by(program)) & HEAVY <= {"griffe", "griffelib", "pydantic"}
+
+
+def test_retries_bring_stamina_when_the_agent_is_built_and_nothing_that_belongs_to_another_extra():
+    declared = """
+from symfonic import Agent, ChildPolicy, SubAgent
+from symfonic.testing import ScriptedModel
+child = SubAgent("child", Agent(ScriptedModel("done")), "Does it.", policy=ChildPolicy(retries=1))
+"""
+    assert third_party(imported_by(declared)) == set()
+    built = f"{declared}Agent(ScriptedModel('done'), sub_agents=[child])"
+    assert third_party(imported_by(built)) & HEAVY == {"stamina"}
+
+
+def test_retries_without_stamina_are_refused_when_the_agent_is_built_naming_the_package():
+    program = """
+import sys
+sys.modules["stamina"] = None
+from symfonic import Agent, ChildPolicy, ConfigurationError, SubAgent
+from symfonic.testing import ScriptedModel
+child = SubAgent("child", Agent(ScriptedModel("done")), "Does it.", policy=ChildPolicy(retries=1))
+try:
+    Agent(ScriptedModel("done"), sub_agents=[child])
+except ConfigurationError as error:
+    assert "pip install stamina" in str(error)
+else:
+    raise AssertionError("it was built all the same")
+"""
+    imported_by(program)
 
 
 def test_declaring_no_child_never_pays_for_the_tool_library():

@@ -38,7 +38,7 @@ NAME_CHECK = """\
 """
 CHILD_FAILED = """\
         except Exception as error:
-            return call.failed(error_text(error), error)
+            return call.failed(error)
 """
 
 MUTATIONS = [
@@ -52,30 +52,37 @@ MUTATIONS = [
     Mutation(
         "tally written before delivery",
         f"{DELEGATION}/tools.py",
-        "            lineage = _current_identity()\n",
-        "            self.context.record_delegation(name)\n            lineage = _current_identity()\n",
+        "        lineage = current_identity()\n",
+        "        self.context.record_delegation(call.name)\n        lineage = current_identity()\n",
         f"{CONTRACT}/test_tools_outcomes.py::test_the_tally_counts_deliveries_and_nothing_else",
     ),
     Mutation(
         "tally written although recording is off",
         f"{DELEGATION}/tools.py",
-        "        if self._record:\n",
-        "        if True:\n",
+        "        if record.delivered and self._record:\n",
+        "        if record.delivered:\n",
         f"{CONTRACT}/test_tools_outcomes.py::test_without_recording_only_the_tally_is_missing",
     ),
     Mutation(
         "tally written after the run has ended",
-        f"{DELEGATION}/context.py",
+        f"{DELEGATION}/active_run.py",
         "        if self._open:\n            self._delegated.append(name)\n",
         "        self._delegated.append(name)\n",
         f"{CONTRACT}/test_scopes_end.py::test_a_task_that_outlives_its_run_writes_into_no_finished_tally",
     ),
     Mutation(
         "scope not restored",
-        f"{DELEGATION}/context.py",
+        f"{DELEGATION}/active_run.py",
         "        self._block.__exit__(kind, error, trace)\n        self._run.finish()\n",
         "        self._run.finish()\n",
         f"{CONTRACT}/test_context.py::test_a_run_scope_opens_an_active_run_for_the_code_inside",
+    ),
+    Mutation(
+        "a scope closed out of order closes what is open inside it",
+        "symfonic/kernel/contracts/ambient.py",
+        "        if self._var.get() is self:\n",
+        "        if True:\n",
+        f"{CONTRACT}/test_scopes_end.py::test_scopes_closed_out_of_order_uncover_no_scope_that_is_over",
     ),
     Mutation(
         "scopes closed out of order uncover one that is over",
@@ -83,6 +90,21 @@ MUTATIONS = [
         "        self.ended = True\n",
         "",
         f"{CONTRACT}/test_scopes_end.py::test_scopes_closed_out_of_order_uncover_no_scope_that_is_over",
+    ),
+    Mutation(
+        "a scope that another task closes is not over",
+        "symfonic/kernel/contracts/ambient.py",
+        "            var.reset(block.token)\n",
+        "            break\n",
+        f"{CONTRACT}/test_scopes_end.py::test_a_scope_that_another_task_closes_is_over_for_the_one_that_opened_it",
+    ),
+    Mutation(
+        "what was started inside a scope is outside it once that is over",
+        "symfonic/kernel/contracts/ambient.py",
+        "before\n            break\n",
+        "before\n            pass\n",
+        f"{CONTRACT}/test_scopes_end.py"
+        "::test_work_that_a_pools_thread_does_later_is_where_it_was_submitted_though_the_thread_is_the_same",
     ),
     Mutation(
         "Exception widened to BaseException",
@@ -101,9 +123,9 @@ MUTATIONS = [
     ),
     Mutation(
         "blank answer delivered",
-        f"{DELEGATION}/tools.py",
-        "        if not text:\n",
-        "        if text is None:\n",
+        f"{DELEGATION}/call.py",
+        "        if self._text:\n",
+        "        if self._text is not None:\n",
         f"{CONTRACT}/test_tools_answers.py::test_an_answer_that_is_blank_or_false_is_a_failure",
     ),
     Mutation(
@@ -116,8 +138,8 @@ MUTATIONS = [
     Mutation(
         "enclosing ceiling ignored",
         f"{DELEGATION}/tools.py",
-        "        return DepthPolicy(lowest(own, caller.max_depth))\n",
-        "        return self.depth or DepthPolicy(caller.max_depth)\n",
+        "        if own is not None and (enclosing is None or own.max_depth <= enclosing):\n",
+        "        if own is not None:\n",
         f"{CONTRACT}/test_tools.py::test_the_enclosing_ceiling_binds_a_child_with_a_larger_one_of_its_own",
     ),
     Mutation(
@@ -129,9 +151,9 @@ MUTATIONS = [
     ),
     Mutation(
         "child identity not opened",
-        f"{DELEGATION}/roster.py",
-        "        with run_identity_scope(identity), RunScope(",
-        "        with RunScope(",
+        f"{DELEGATION}/policies.py",
+        "            module.run_identity_scope(module.RunIdentity.under(child.root_run_id, child.parent_run_id)),\n",
+        "",
         f"{CONTRACT}/test_roster_run.py::test_the_childs_scope_is_open_around_every_runner",
     ),
     Mutation(
@@ -172,7 +194,7 @@ MUTATIONS = [
     Mutation(
         "credentials not masked",
         "symfonic/kernel/contracts/text.py",
-        '    return encodable(_URL_PASSWORD.sub(r"\\1***@", text) if "://" in text else text)\n',
+        "    return encodable(_masked(text))\n",
         "    return encodable(text)\n",
         f"{CONTRACT}/test_tools_failures.py::test_the_password_of_a_credential_in_a_url_is_masked",
     ),
@@ -181,7 +203,8 @@ MUTATIONS = [
         "symfonic/kernel/contracts/run_identity.py",
         "            tick = _last_tick + 1\n",
         "            tick = _last_tick\n",
-        f"{CONTRACT}/test_run_identity.py::test_ids_still_sort_when_the_clock_steps_back",
+        f"{CONTRACT}/test_run_identity.py"
+        "::test_ten_thousand_ids_from_threads_are_all_different_while_the_clock_stands_still",
     ),
     Mutation(
         "'already bound' checked second",

@@ -225,7 +225,7 @@ async def test_where_nothing_fits_it_says_so_and_lists_what_can_be_done():
 @pytest.mark.parametrize("messages", [[], [Message("system", "Be kind.")], [Message("user", " \n")]])
 async def test_without_a_request_it_says_so(messages):
     assert (await OfflineModel().complete(messages, [])).text == (
-        "There is no request to route.\n\nNothing can be done here: there are no tools and no sub-agents."
+        "There is no request to route.\n\nNothing can be done here: no tools and no sub-agents are offered."
     )
 
 

@@ -1,5 +1,6 @@
 """The wheel, as a user has it: installed into a new environment, outside the checkout."""
 
+import json
 import os
 import re
 import subprocess
@@ -140,6 +141,16 @@ def test_the_command_line_without_its_extra_says_what_to_install(outside):
     assert done.returncode == 2
     assert "pip install typer rich" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_every_public_name_has_a_complete_type():
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, "-m", "basedpyright", "--verifytypes", "symfonic", "--ignoreexternal", "--outputjson"]
+    told = subprocess.run(command, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False).stdout
+    report = json.loads(told)["typeCompleteness"]
+    incomplete = [symbol["name"] for symbol in report["symbols"] if symbol["isExported"] and not symbol["isTypeKnown"]]
+    assert incomplete == []
+    assert report["completenessScore"] == 1
 
 
 def mypy(outside: Path) -> list[str | Path]:

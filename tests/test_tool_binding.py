@@ -23,9 +23,10 @@ from symfonic.agent.cutover.binding import (
     bind_contributed_tool,
     bind_contributed_tools,
     check_parameters,
+    is_langchain_tool,
     tool_from_spec,
 )
-from symfonic.agent.cutover.langchain_tools import is_langchain_tool, structured_tool, tool_from_langchain
+from symfonic.agent.cutover.langchain_tools import structured_tool, tool_from_langchain
 from symfonic.agent.cutover.tools import as_tool
 from symfonic.capabilities.delegation.contracts import DelegationToolSpec, RosterEntry
 from symfonic.capabilities.delegation.depth import DepthPolicy

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from symfonic.agent.cutover.function_tools import function_tool as tool
     from symfonic.agent.engine import AgentResult, SymfonicAgent
     from symfonic.agent.facade import Agent
+    from symfonic.capabilities.delegation.bounds import ChildPolicy, DelegationRequest, Veto
     from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord
     from symfonic.capabilities.delegation.declarations import AgentRef, SubAgent
     from symfonic.errors import ConfigurationError, SymfonicError
+    from symfonic.kernel.contracts.limits import Limits
     from symfonic.kernel.contracts.options import Options
     from symfonic.teams import load_team
 
@@ -21,13 +23,17 @@ __all__ = [
     "Agent",
     "AgentRef",
     "AgentResult",
+    "ChildPolicy",
     "ConfigurationError",
     "DelegationOutcome",
     "DelegationRecord",
+    "DelegationRequest",
+    "Limits",
     "Options",
     "SubAgent",
     "SymfonicAgent",
     "SymfonicError",
+    "Veto",
     "load_team",
     "tool",
 ]
@@ -43,6 +49,10 @@ _HOMES = {
     "SubAgent": "symfonic.capabilities.delegation.declarations",
     "SymfonicAgent": "symfonic.agent.engine",
     "SymfonicError": "symfonic.errors",
+    "ChildPolicy": "symfonic.capabilities.delegation.bounds",
+    "DelegationRequest": "symfonic.capabilities.delegation.bounds",
+    "Veto": "symfonic.capabilities.delegation.bounds",
+    "Limits": "symfonic.kernel.contracts.limits",
     "__version__": "symfonic._version",
     "load_team": "symfonic.teams",
     "tool": "symfonic.agent.cutover.function_tools",

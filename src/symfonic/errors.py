@@ -8,13 +8,15 @@
     │   └── UnknownChildError (LookupError)  no child of that name on the roster
     └── RunError                             a run ended without an answer
         ├── ModelError                       its model failed for good
-        └── MaxStepsError                    its model kept calling tools past ``options.max_steps``
+        ├── MaxStepsError                    its model kept calling tools past ``options.max_steps``
+        └── LimitReachedError                a limit of its tree is spent
 
 Errors hold data and log nothing. What happens to a child is never an error in its parent: it is a
 `DelegationRecord`.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class SymfonicError(Exception):
@@ -52,7 +54,7 @@ class UnknownChildError(DelegationError, LookupError):
 
     def __init__(self, name: str, known: Sequence[str] = ()) -> None:
         self.name = name
-        self.known = tuple(known)
+        self.known: tuple[str, ...] = tuple(known)
         super().__init__(name, self.known)
 
     def __str__(self) -> str:
@@ -60,14 +62,20 @@ class UnknownChildError(DelegationError, LookupError):
 
 
 class RunError(SymfonicError):
-    """A run ended without an answer. ``run_id`` names the run."""
+    """A run ended without an answer.
+
+    ``run_id`` names the run; ``delegations`` are its records and ``usage`` is what its tree has spent, where it got as
+    far as that.
+    """
 
     def __init__(self, message: str, run_id: str = "") -> None:
         self.run_id = run_id
+        self.delegations: tuple[Any, ...] = ()
+        self.usage: Any = None
         super().__init__(message)
 
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        return (type(self), (str(self), self.run_id))
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (str(self), self.run_id), self.__dict__)
 
 
 class ModelError(RunError):
@@ -76,3 +84,18 @@ class ModelError(RunError):
 
 class MaxStepsError(RunError):
     """A run's model was called ``options.max_steps`` times and still asked for tools."""
+
+
+class LimitReachedError(RunError):
+    """A limit of the tree is spent: ``limit`` is its name in `Limits`, ``value`` its number.
+
+    Raised where a run cannot go on without it; a delegation that is refused for it carries it on its record.
+    """
+
+    def __init__(self, limit: str, value: float, run_id: str = "") -> None:
+        self.limit = limit
+        self.value = value
+        super().__init__(f"the limit {limit}={value} is reached", run_id)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.limit, self.value, self.run_id), self.__dict__)

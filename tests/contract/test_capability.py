@@ -8,6 +8,7 @@ from contract_fakes import Answers, Child, roster_of
 
 from symfonic.capabilities.delegation import (
     ActiveRun,
+    Bounds,
     ChildDeclarationError,
     ChildLifecycle,
     ChildSpec,
@@ -193,7 +194,7 @@ async def test_without_a_ceiling_of_its_own_the_enclosing_runs_holds_and_two_for
 
     outcomes = []
     for depth, ceiling in ((0, None), (1, None), (2, None), (5, 7), (7, 7), (0, 0)):
-        with capability.context.run_scope(depth=depth, max_depth=ceiling):
+        with capability.context.run_scope(depth=depth, bounds=Bounds(max_depth=ceiling)):
             outcomes.append((await capability.tools.delegate("a", "task")).delivered)
 
     assert outcomes == [True, True, False, True, False, False]

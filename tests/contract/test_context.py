@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from contract_fakes import in_threads
 
-from symfonic.capabilities.delegation import ActiveRun, DelegationContext
+from symfonic.capabilities.delegation import ActiveRun, Bounds, DelegationContext
 from symfonic.kernel.contracts.run_identity import RunIdentity, run_identity_scope
 
 
@@ -136,10 +136,10 @@ def test_a_run_inherits_the_scope_of_the_run_around_it() -> None:
 def test_the_ceiling_in_force_is_the_lowest_on_the_path() -> None:
     context = DelegationContext()
 
-    with context.run_scope(depth=0, max_depth=3) as outer:
-        with context.run_scope(depth=1, max_depth=7) as looser:
+    with context.run_scope(depth=0, bounds=Bounds(max_depth=3)) as outer:
+        with context.run_scope(depth=1, bounds=Bounds(max_depth=7)) as looser:
             assert looser.max_depth == 3
-        with context.run_scope(depth=1, max_depth=1) as tighter, context.run_scope(depth=2) as below:
+        with context.run_scope(depth=1, bounds=Bounds(max_depth=1)) as tighter, context.run_scope(depth=2) as below:
             assert (tighter.max_depth, below.max_depth) == (1, 1)
         assert outer.max_depth == 3
 

@@ -12,6 +12,7 @@ import symfonic.capabilities.delegation as delegation
 import symfonic.capabilities.delegation.errors as door
 import symfonic.errors as tree
 from symfonic.capabilities.delegation import (
+    ChildRun,
     ChildRunner,
     DelegationOutcome,
     DelegationRecord,
@@ -21,6 +22,7 @@ from symfonic.capabilities.delegation import (
     RosterEntry,
     Timing,
 )
+from symfonic.kernel.contracts.messages import Usage
 from symfonic.kernel.contracts.run_identity import RunIdentity
 
 DELIVERED, CHILD_FAILED = DelegationOutcome.DELIVERED, DelegationOutcome.CHILD_FAILED
@@ -28,9 +30,12 @@ PUBLIC_NAMES = [
     "ACCEPTS_RUN_LINEAGE",
     "ActiveRun",
     "AgentRef",
+    "Bounds",
     "ChildDeclarationError",
     "ChildLifecycle",
+    "ChildPolicy",
     "ChildResponse",
+    "ChildRun",
     "ChildRunner",
     "ChildSpec",
     "ConfigurationError",
@@ -39,6 +44,7 @@ PUBLIC_NAMES = [
     "DelegationError",
     "DelegationOutcome",
     "DelegationRecord",
+    "DelegationRequest",
     "DelegationRoster",
     "DelegationToolSpec",
     "DelegationTools",
@@ -51,6 +57,7 @@ PUBLIC_NAMES = [
     "SymfonicError",
     "Timing",
     "UnknownChildError",
+    "Veto",
     "accepts_run_lineage",
     "adapt_child",
     "coerce_depth",
@@ -76,6 +83,10 @@ def test_outcomes_are_their_lower_case_names() -> None:
         "REFUSED_DEPTH": "refused_depth",
         "UNKNOWN_CHILD": "unknown_child",
         "CHILD_FAILED": "child_failed",
+        "REFUSED_BUDGET": "refused_budget",
+        "REFUSED_POLICY": "refused_policy",
+        "CHILD_TIMED_OUT": "child_timed_out",
+        "CHILD_CANCELLED": "child_cancelled",
     }
     assert isinstance(DELIVERED, str)
     assert f"{DELIVERED}" == "delivered"
@@ -85,6 +96,8 @@ def test_an_outcome_is_a_refusal_when_the_child_never_started() -> None:
     assert {outcome for outcome in DelegationOutcome if outcome.refused} == {
         DelegationOutcome.REFUSED_DEPTH,
         DelegationOutcome.UNKNOWN_CHILD,
+        DelegationOutcome.REFUSED_BUDGET,
+        DelegationOutcome.REFUSED_POLICY,
     }
 
 
@@ -110,17 +123,39 @@ def test_a_record_is_delivered_only_when_its_outcome_says_so(outcome: Delegation
 def test_a_records_children_are_the_childs_own_records() -> None:
     inner = DelegationRecord("b", DELIVERED, 2, "text")
     caller = RunIdentity.root()
-    trace = DelegationTrace(caller, caller.child(), "task", Timing(0.0, 0.0), records=(inner,))
+    trace = DelegationTrace(caller, "task", Timing(0.0, 0.0), run=ChildRun(caller.child(), records=(inner,)))
 
     assert DelegationRecord("a", DELIVERED, 1, "text", trace=trace).children == (inner,)
     assert DelegationRecord("a", DELIVERED, 1, "text").children == ()
 
 
 def test_a_trace_holds_what_a_person_debugging_wants() -> None:
-    wanted = {"caller", "child", "task", "timing", "error", "result", "usage", "records"}
-
-    assert wanted <= set(fields_of(DelegationTrace))
+    assert fields_of(DelegationTrace) == [
+        "caller",
+        "task",
+        "timing",
+        "tool_call_id",
+        "retryable",
+        "error",
+        "result",
+        "run",
+    ]
     assert fields_of(Timing) == ["started", "duration"]
+    assert fields_of(ChildRun) == ["identity", "usage", "records"]
+
+
+def test_a_trace_reads_the_childs_run_identity_usage_and_records_from_its_run() -> None:
+    identity, inner = RunIdentity.root(), DelegationRecord("b", DELIVERED, 2, "text")
+    trace = DelegationTrace(None, "task", Timing(0.0, 0.0), run=ChildRun(identity, Usage(model_calls=3), (inner,)))
+
+    assert (trace.child, trace.usage, trace.records) == (identity, Usage(model_calls=3), (inner,))
+
+
+def test_a_trace_of_a_child_that_never_ran_has_no_run_identity_no_usage_and_no_records() -> None:
+    trace = DelegationTrace(None, "task", Timing(0.0, 0.0))
+
+    assert (trace.child, trace.usage, trace.records) == (None, Usage(), ())
+    assert (trace.tool_call_id, trace.retryable, trace.error, trace.result) == (None, False, None, None)
 
 
 def test_a_tool_spec_describes_a_tool_and_declares_no_parameters_by_default() -> None:
@@ -173,6 +208,7 @@ def test_a_runner_is_recognised_at_run_time_by_its_run() -> None:
         (tree.ChildDeclarationError, (tree.ConfigurationError,)),
         (tree.DelegationError, (tree.SymfonicError,)),
         (tree.UnknownChildError, (tree.DelegationError, LookupError)),
+        (tree.LimitReachedError, (tree.RunError,)),
     ],
 )
 def test_the_error_tree_is_the_documented_one(error: type[Exception], parents: tuple[type, ...]) -> None:
@@ -206,7 +242,24 @@ def test_an_unknown_child_error_holds_the_name_and_the_known_names() -> None:
     assert "a, b" in str(error)
 
 
-@pytest.mark.parametrize("remade", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
+REMADE = [copy.copy, lambda error: pickle.loads(pickle.dumps(error))]
+
+
+@pytest.mark.parametrize("remade", REMADE)
+def test_a_limit_that_is_reached_is_named_with_its_number_and_survives_copying(remade: Any) -> None:
+    error = remade(tree.LimitReachedError("max_tokens", 500, "a run"))
+
+    assert (error.limit, error.value, error.run_id) == ("max_tokens", 500, "a run")
+    assert str(error) == "the limit max_tokens=500 is reached"
+
+
+def test_a_run_error_carries_no_records_and_no_usage_until_a_run_puts_them_there() -> None:
+    error = tree.RunError("it ended", "a run")
+
+    assert (error.run_id, error.delegations, error.usage) == ("a run", (), None)
+
+
+@pytest.mark.parametrize("remade", REMADE)
 def test_an_unknown_child_error_survives_copying(remade: Any) -> None:
     error = remade(tree.UnknownChildError("x", ["a"]))
 

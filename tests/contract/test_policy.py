@@ -12,6 +12,7 @@ from symfonic.agent.cutover.policy import ADMITTED_ARGUMENTS
 from symfonic.agent.engine import SymfonicAgent
 from symfonic.capabilities.delegation.declarations import SubAgent
 from symfonic.errors import ConfigurationError
+from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.run_identity import RunIdentity
 from symfonic.testing import FunctionModel, ScriptedChild, ScriptedModel, tool_call
 
@@ -43,9 +44,13 @@ def test_the_admitted_arguments_are_those_of_run_and_the_children() -> None:
     assert ADMITTED_ARGUMENTS["agent_depth"] == "symfonic.agent.cutover.delegate.KernelDelegate._delegation_scope"
 
 
+HEARD: list[Any] = []
+
+
 async def outcome(**arguments: Any) -> dict[str, Any]:
     """What a run of an agent with one child does, under these arguments."""
     worker = ScriptedChild("answered")
+    HEARD.clear()
 
     def fn(messages: Any, tools: Any) -> Any:
         if messages[-1].role == "tool":
@@ -57,9 +62,10 @@ async def outcome(**arguments: Any) -> dict[str, Any]:
     result = await engine.run(**{"query": "the query", **arguments})
     [call] = worker.calls or [None]
     return {
+        "heard": len(HEARD),
         "answer": result.final_response,
         "child": call and (call.query, call.scope, call.agent_depth),
-        "ceiling": result.delegations[0].message if result.delegations else None,
+        "refusal": result.delegations[0].message if result.delegations else None,
         "root": result.root_run_id != result.run_id and result.root_run_id,
         "parent": result.parent_run_id,
     }
@@ -69,8 +75,10 @@ CHANGES = [
     ("query", "another query", "child"),
     ("scope", "tenant", "child"),
     ("agent_depth", 1, "child"),
-    ("agent_depth", 2, "ceiling"),
-    ("max_depth", 0, "ceiling"),
+    ("agent_depth", 2, "refusal"),
+    ("max_depth", 0, "refusal"),
+    ("limits", Limits(max_delegations=0), "refusal"),
+    ("observers", (HEARD.append,), "heard"),
     ("root_run_id", "another root", "root"),
     ("parent_run_id", "a parent", "parent"),
     ("sub_agents", [SubAgent("other", ScriptedChild(), "Another child.")], "answer"),

@@ -179,15 +179,46 @@ async def test_signatures_are_read_once_when_the_roster_is_built() -> None:
     assert len(reads) == at_construction + 3  # once more for each call, to call it
 
 
+class Watching:
+    """Notes what it is told of a child's attempts, and how deep the run is in which it is told."""
+
+    def __init__(self, told: list[tuple[str, Any, int]]) -> None:
+        self.told = told
+
+    def opened(self, run: ActiveRun) -> None:
+        self.note("opened", run.depth)
+
+    def returned(self, response: Any) -> None:
+        self.note("returned", response)
+
+    def raised(self, error: BaseException) -> None:
+        self.note("raised", error)
+
+    def note(self, what: str, of: Any) -> None:
+        self.told.append((what, of, DelegationContext().current_depth()))
+
+
 @pytest.mark.parametrize("wrong", ["b", "A", " a", "a ", "'a'", "", None, 7])
 async def test_an_unknown_name_raises_before_anything_else_happens(wrong: Any) -> None:
-    child, opened = Child(), []
+    child, told = Child(), []
 
     with pytest.raises(UnknownChildError) as caught:
-        await roster_of(a=child, c=child).run(wrong, object(), depth=1, opened=opened.append)
+        await roster_of(a=child, c=child).run(wrong, object(), depth=1, watch=Watching(told))
     assert caught.value.name == wrong
     assert caught.value.known == ("a", "c")
-    assert child.queries == opened == []
+    assert child.queries == told == []
+
+
+async def test_who_watches_is_told_of_every_attempt_from_inside_the_childs_scope() -> None:
+    told: list[tuple[str, Any, int]] = []
+    error = ValueError("no")
+    roster = roster_of(good=Child("fine"), bad=Child(error))
+
+    response = await roster.run("good", "task", depth=2, watch=Watching(told))
+    with pytest.raises(ValueError, match="no"):
+        await roster.run("bad", "task", depth=3, watch=Watching(told))
+
+    assert told == [("opened", 2, 2), ("returned", response, 2), ("opened", 3, 3), ("raised", error, 3)]
 
 
 @pytest.mark.parametrize("runner", [Bare, CatchAll, Retired, NamesAll, PositionalOnly, OtherWord, OnlyCatchAll])

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from typing import Any, NamedTuple
@@ -190,6 +191,20 @@ def test_a_thread_that_carries_the_context_keeps_seeing_the_scope(kind: Kind) ->
     go.set()
     thread.join()
     assert seen == [value]
+
+
+def test_work_that_a_pools_thread_does_later_is_where_it_was_submitted_though_the_thread_is_the_same(
+    kind: Kind,
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+
+        def submit() -> tuple[Any, Future[Any]]:
+            with kind.open() as value:
+                return value, pool.submit(copy_context().run, kind.current)
+
+        value, later = pool.submit(submit).result()
+        assert later.result() is value
+        assert pool.submit(kind.current).result() is None
 
 
 async def test_scopes_of_tasks_side_by_side_do_not_mix(kind: Kind) -> None:

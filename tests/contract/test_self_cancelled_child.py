@@ -22,5 +22,5 @@ async def test_a_child_that_cancels_its_own_task_and_answers_has_not_delivered()
 
     assert result.text == "went on"
     assert result.delegated_to == ()
-    assert [record.outcome for record in result.delegations] == [DelegationOutcome.CHILD_FAILED]
+    assert [record.outcome for record in result.delegations] == [DelegationOutcome.CHILD_CANCELLED]
     assert "cancelled itself" in result.messages[2].text

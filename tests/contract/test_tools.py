@@ -9,6 +9,7 @@ import pytest
 from contract_fakes import Child, entry, in_threads, tools_of
 
 from symfonic.capabilities.delegation import (
+    Bounds,
     DelegationContext,
     DelegationOutcome,
     DelegationRecord,
@@ -194,7 +195,7 @@ async def test_the_enclosing_ceiling_binds_a_child_with_a_larger_one_of_its_own(
 async def test_the_ceiling_of_a_run_binds_delegations_inside_it() -> None:
     tools = tools_of(50, a=Child())
 
-    with tools.context.run_scope(depth=0, max_depth=0):
+    with tools.context.run_scope(depth=0, bounds=Bounds(max_depth=0)):
         assert (await tools.delegate("a", "task")).message == DepthPolicy(0).refusal()
 
 

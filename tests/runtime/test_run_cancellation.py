@@ -11,6 +11,7 @@ from runtime_fakes import NATIVE, Child, Kind, answer, calls, cancelled, child, 
 import symfonic
 from symfonic import DelegationOutcome
 from symfonic.capabilities.delegation.context import DelegationContext
+from symfonic.kernel.contracts.events import DelegationFinished
 from symfonic.kernel.contracts.run_identity import current_run_identity
 from symfonic.testing import ScriptedChild, tool_call
 
@@ -155,7 +156,7 @@ async def test_a_tool_that_cancels_itself_is_a_tool_error_and_its_sibling_is_lef
 
 
 @pytest.mark.parametrize("act", [raises_cancelled, cancels_its_task], ids=lambda act: act.__name__)
-async def test_a_foreign_child_that_cancels_itself_is_a_value_and_a_failure_on_the_record(act: Any, kind: Kind) -> None:
+async def test_a_foreign_child_that_cancels_itself_is_a_value_and_cancelled_on_the_record(act: Any, kind: Kind) -> None:
     async def child_act(query: str) -> str:
         return str(await act())
 
@@ -166,7 +167,7 @@ async def test_a_foreign_child_that_cancels_itself_is_a_value_and_a_failure_on_t
     assert "failed" in odd
     assert good == "fine"
     assert [record.outcome for record in result.delegations] == [
-        DelegationOutcome.CHILD_FAILED,
+        DelegationOutcome.CHILD_CANCELLED,
         DelegationOutcome.DELIVERED,
     ]
     assert result.delegated_to == ("fine",)
@@ -268,8 +269,8 @@ async def test_a_delivery_before_the_cancellation_stays_counted_and_the_rest_is_
         task = asyncio.create_task(agent.run("go"))
         await leaf.started.wait()
         assert await cancelled(task)
-    ended = {event.name: event.outcome for event in events if type(event).__name__ == "DelegationFinished"}
-    assert ended == {"quick": "delivered", "slow": "child_failed"}
+    ended = {event.name: event.outcome for event in events if isinstance(event, DelegationFinished)}
+    assert ended == {"quick": "delivered", "slow": "child_cancelled"}
 
 
 async def test_an_agent_runs_again_after_a_cancelled_run() -> None:

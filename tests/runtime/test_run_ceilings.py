@@ -26,8 +26,10 @@ import symfonic
 from symfonic import AgentRef, ConfigurationError, DelegationOutcome, Options
 from symfonic.agent.cutover.delegation import delegation_for_children
 from symfonic.agent.engine import SymfonicAgent
+from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.depth import DepthPolicy
+from symfonic.kernel.contracts.events import DelegationFinished, DelegationStarted, RunStarted
 from symfonic.testing import FunctionModel, ScriptedChild, tool_call
 
 REFUSED = DelegationOutcome.REFUSED_DEPTH
@@ -299,7 +301,7 @@ async def test_a_scope_opened_by_hand_inside_a_run_has_no_higher_ceiling() -> No
 
     async def work() -> str:
         for asked in (None, 1, 9):
-            with DelegationContext().run_scope(depth=1, max_depth=asked) as run:
+            with DelegationContext().run_scope(depth=1, bounds=Bounds(max_depth=asked)) as run:
                 in_force.append(run.max_depth)
         return "worked"
 
@@ -315,6 +317,7 @@ async def test_the_observers_of_a_child_are_told_of_its_own_delegations_only(kin
     )
     agent = kind.agent(delegates(), sub_agents=[child(middle)], options=Options(observers=(of_root.append,)))
     await agent.run("go")
-    started = "DelegationStarted"
-    assert [event.name for event in of_root if type(event).__name__ == started] == ["child", "leaf"]
-    assert [event.name for event in of_child] == ["leaf", "leaf"]
+    delegations = (DelegationStarted, DelegationFinished)
+    assert [event.name for event in of_root if isinstance(event, DelegationStarted)] == ["child", "leaf"]
+    assert [event.name for event in of_child if isinstance(event, delegations)] == ["leaf", "leaf"]
+    assert [event.where.depth for event in of_child if isinstance(event, RunStarted)] == [1]

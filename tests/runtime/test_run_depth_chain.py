@@ -13,6 +13,7 @@ import symfonic
 from symfonic.agent.cutover.delegate import KernelDelegate
 from symfonic.agent.cutover.delegation import delegation_for_children, delegation_scope
 from symfonic.agent.engine import SymfonicAgent
+from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.contracts import DelegationOutcome
 from symfonic.capabilities.delegation.depth import DepthPolicy
@@ -37,7 +38,7 @@ async def through_engine(depth: int, inner: Any) -> Any:
 
 
 async def through_kernel(depth: int, inner: Any) -> Any:
-    kernel = KernelDelegate(model=FunctionModel(delegates()), delegation=capability(inner), max_depth=2)
+    kernel = KernelDelegate(model=FunctionModel(delegates()), delegation=capability(inner), bounds=Bounds(2))
     return (await kernel.run("go", agent_depth=depth)).run.records[0]
 
 

@@ -5,8 +5,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from symfonic.agent.engine import AgentResult, SymfonicAgent
-from symfonic.errors import ConfigurationError
+from symfonic.agent.stream import EventStream
 from symfonic.kernel.concurrency.threads import run_blocking
+from symfonic.kernel.contracts.events import Observer
+from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.options import Options
 from symfonic.models import resolve_model
 
@@ -19,7 +21,8 @@ class Agent:
     ``model`` is a model object, ``"offline"``, ``"openai:NAME"``, ``"langchain:PROVIDER:NAME"`` or a LangChain chat
     model. ``tools`` are plain functions, `symfonic.tool` objects or LangChain tools. ``sub_agents`` are `SubAgent`s.
     ``max_depth`` is the deepest depth at which anything below may run (None: the enclosing run's ceiling, 2 for a
-    root). The object holds no run state. Raises ConfigurationError for anything that cannot work.
+    root), ``limits`` what the tree below may spend. The object holds no run state. Raises ConfigurationError for
+    anything that cannot work.
     """
 
     def __init__(
@@ -31,18 +34,17 @@ class Agent:
         tools: Sequence[Any] = (),
         sub_agents: Sequence[Any] = (),
         max_depth: int | None = None,
-        limits: None = None,
+        limits: Limits | None = None,
         options: Options | None = None,
     ) -> None:
-        if limits is not None:
-            raise ConfigurationError(f"limits must be None, got {limits!r}")
-        self.engine = SymfonicAgent(
+        self.engine: SymfonicAgent = SymfonicAgent(
             resolve_model(model),
             name=name,
             instructions=instructions,
             tools=tools,
             sub_agents=sub_agents,
             max_depth=max_depth,
+            limits=limits,
             options=options,
         )
 
@@ -60,6 +62,8 @@ class Agent:
         max_depth: int | None = None,
         root_run_id: str | None = None,
         parent_run_id: str | None = None,
+        limits: Limits | None = None,
+        observers: tuple[Observer, ...] | None = None,
     ) -> AgentResult:
         """Run to the answer; see `SymfonicAgent.run` for the arguments and the errors."""
         return await self.engine.run(
@@ -69,15 +73,23 @@ class Agent:
             max_depth=max_depth,
             root_run_id=root_run_id,
             parent_run_id=parent_run_id,
+            limits=limits,
+            observers=observers,
         )
 
-    def run_sync(self, prompt: Any, *, scope: Any = None, max_depth: int | None = None) -> AgentResult:
+    def stream(self, prompt: Any, **arguments: Any) -> EventStream[AgentResult]:
+        """Run, and see it happen; see `SymfonicAgent.stream`."""
+        return self.engine.stream(prompt, **arguments)
+
+    def run_sync(
+        self, prompt: Any, *, scope: Any = None, max_depth: int | None = None, limits: Limits | None = None
+    ) -> AgentResult:
         """Run to the answer from synchronous code: a script, a thread, or a synchronous tool.
 
         Inside a synchronous tool the run is part of the tree, and a cancellation of the outer run reaches it.
         Raises SymfonicError in a thread whose event loop is running.
         """
-        return run_blocking(lambda: self.run(prompt, scope=scope, max_depth=max_depth))
+        return run_blocking(lambda: self.run(prompt, scope=scope, max_depth=max_depth, limits=limits))
 
     async def aclose(self) -> None:
         """Close what the agent owns."""

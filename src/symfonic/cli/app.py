@@ -15,7 +15,7 @@ from symfonic.kernel.contracts.text import error_text
 
 USAGE, INTERRUPTED = 2, 130
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="Agents that delegate: run and look at team files.",
     no_args_is_help=True,
     add_completion=False,

@@ -15,8 +15,8 @@ class InterruptedRunError(Exception):
     """The run was cancelled by Ctrl-C."""
 
 
-def run_interruptibly(work: Coroutine[Any, Any, T], cancelling: Callable[[], None]) -> T:
-    """Run ``work`` to its end. At the first SIGINT ``cancelling`` is told, and ``work`` is cancelled and waited for.
+def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` to its end. At the first SIGINT it is cancelled and waited for.
 
     Raises InterruptedRunError then, and KeyboardInterrupt at a second SIGINT, which leaves the loop as it is: to
     close it would be to wait for what will not be cancelled. The signal is heeded also where a shell started the
@@ -32,7 +32,6 @@ def run_interruptibly(work: Coroutine[Any, Any, T], cancelling: Callable[[], Non
         if heard:
             raise KeyboardInterrupt
         heard = True
-        cancelling()
         loop.call_soon_threadsafe(task.cancel)
 
     with _on_sigint(interrupt):

@@ -2,17 +2,18 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from symfonic import AgentResult, DelegationRecord
+from symfonic.capabilities.delegation.reports import walk
 from symfonic.cli.tree import DelegationTree, Node
 
 
 def result_lines(result: AgentResult) -> Iterator[str]:
     """A finished run: its records, then the result."""
-    for record in _walk(result.delegations):
+    for record in walk(result.delegations):
         yield _line(_of_record(record))
     yield _line(
         {
@@ -32,14 +33,6 @@ def unfinished_lines(tree: DelegationTree, kind: str, message: str) -> Iterator[
     for node, _ in tree.walk():
         yield _line(_of_node(node))
     yield _line({"type": kind, "message": message})
-
-
-def _walk(records: Sequence[DelegationRecord]) -> Iterator[DelegationRecord]:
-    todo = list(reversed(records))
-    while todo:
-        record = todo.pop()
-        yield record
-        todo += reversed(record.children)
 
 
 def _of_record(record: DelegationRecord) -> dict[str, Any]:
@@ -69,12 +62,12 @@ def _of_node(node: Node) -> dict[str, Any]:
         "type": "delegation",
         "name": event.name,
         "outcome": node.outcome,
-        "depth": event.depth,
+        "depth": node.depth,
         "task": event.task,
         "message": node.message,
         "run_id": child.run_id if child else "",
         "root_run_id": child.root_run_id if child else "",
-        "parent_run_id": event.caller.run_id if event.caller else None,
+        "parent_run_id": event.where.run_id,
         "started": node.began_at.isoformat(),
         "duration": round(node.seconds(), 6),
         "usage": None,

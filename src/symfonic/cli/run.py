@@ -53,7 +53,7 @@ class _Report:
         try:
             with self._view.shown(f'{short(team.agent.name)}  "{short(self._order.task)}"'):
                 try:
-                    result = run_interruptibly(self._run(team), self._tree.cancelling)
+                    result = run_interruptibly(self._run(team))
                 finally:
                     self._tree.close()
         except InterruptedRunError:

@@ -5,9 +5,16 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted, Event
+from symfonic import DelegationOutcome
+from symfonic.kernel.contracts.events import (
+    DelegationFinished,
+    DelegationRefused,
+    DelegationRetried,
+    DelegationStarted,
+    Event,
+)
 
-RUNNING, DELIVERED, FAILED, CANCELLED = "running", "delivered", "child_failed", "cancelled"
+RUNNING, DELIVERED, CANCELLED = "running", "delivered", "cancelled"
 
 
 @dataclass(slots=True)
@@ -22,6 +29,11 @@ class Node:
     duration: float | None = None
     children: "list[Node]" = field(default_factory=list)
 
+    @property
+    def depth(self) -> int:
+        """The child's depth."""
+        return self.event.where.depth + 1
+
     def seconds(self) -> float:
         """How long it took, or has been taking."""
         return time.monotonic() - self.began if self.duration is None else self.duration
@@ -33,7 +45,6 @@ class DelegationTree:
     def __init__(self) -> None:
         self._roots: list[Node] = []
         self._by_run: dict[str, Node] = {}
-        self._cancelling = False
         self._lock = threading.RLock()  # Ctrl-C may come while it is held
 
     def note(self, event: Event) -> Node | None:
@@ -41,7 +52,11 @@ class DelegationTree:
         with self._lock:
             if isinstance(event, DelegationFinished):
                 return self._finish(event)
-            above = self._by_run.get(event.caller.run_id) if event.caller else None
+            if isinstance(event, DelegationRetried) and event.failed.run_id in self._by_run:
+                self._by_run[event.child.run_id] = self._by_run[event.failed.run_id]
+            if not isinstance(event, DelegationStarted | DelegationRefused):
+                return None
+            above = self._by_run.get(event.where.run_id)
             siblings = above.children if above else self._roots
             if any(node.event is event for node in siblings):
                 return None
@@ -51,10 +66,6 @@ class DelegationTree:
                 node = self._by_run[event.child.run_id] = Node(event)
             siblings.append(node)
             return node
-
-    def cancelling(self) -> None:
-        """From now on a child that ends without an answer was cancelled."""
-        self._cancelling = True
 
     def close(self) -> None:
         """Nothing runs any more: what has not ended was cancelled."""
@@ -84,7 +95,7 @@ class DelegationTree:
         node = self._by_run.get(event.child.run_id)
         if node is None or node.outcome != RUNNING:
             return None
-        cancelled = self._cancelling and event.outcome == FAILED
-        node.outcome, node.message = (CANCELLED, "") if cancelled else (str(event.outcome), event.message)
+        cancelled = event.outcome == DelegationOutcome.CHILD_CANCELLED
+        node.outcome, node.message = (CANCELLED, "") if cancelled else (event.outcome, event.message)
         node.duration = event.duration
         return node

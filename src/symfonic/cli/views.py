@@ -41,7 +41,7 @@ class Lines(View):
         """Note the event and tell it."""
         node = self._tree.note(event)
         if node is not None:
-            self._out.line(line(node, node.event.depth))
+            self._out.line(line(node, node.depth))
 
     def shown(self, title: str) -> AbstractContextManager[object]:
         """Tell the title; there is nothing to set up."""
@@ -112,4 +112,4 @@ def _state(node: Node) -> str:
     """Depth, outcome and time, and why there is no answer."""
     told = node.message and node.outcome not in (DELIVERED, RUNNING)
     why = f": {short(node.message, 120)}" if told else ""
-    return f"(depth {node.event.depth}) {node.outcome} {node.seconds():.2f} s{why}"
+    return f"(depth {node.depth}) {node.outcome} {node.seconds():.2f} s{why}"

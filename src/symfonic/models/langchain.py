@@ -121,4 +121,11 @@ def _read(reply: Any) -> ModelReply:
         tuple(tool_call(call["id"], call["name"], call["args"]) for call in made),
         usage.get("input_tokens") or 0,
         usage.get("output_tokens") or 0,
+        _model_name(getattr(reply, "response_metadata", None) or {}),
     )
+
+
+def _model_name(metadata: Mapping[str, Any]) -> str:
+    """``PROVIDER:NAME`` as the integration tells them; blank where it does not tell both."""
+    provider, name = metadata.get("model_provider"), metadata.get("model_name") or metadata.get("model")
+    return f"{provider}:{name}" if isinstance(provider, str) and isinstance(name, str) else ""

@@ -76,7 +76,10 @@ class OpenAIModel:
             request["tools"] = [function_tool(tool) for tool in tools]
         else:  # servers refuse settings of tools without any
             request = {key: value for key, value in request.items() if key not in _ABOUT_TOOLS}
-        return _read(await held.client.chat.completions.create(**request), self.name)
+        completion = await held.client.chat.completions.create(**request)
+        answered = getattr(completion, "model", None)
+        model = answered if isinstance(answered, str) and answered else self.name
+        return _read(completion, self.name, _full_name(held.client, model))
 
 
 class Held(NamedTuple):
@@ -176,7 +179,13 @@ def _sent(message: Message) -> dict[str, Any]:
     return {"role": message.role, "content": text or None, "tool_calls": calls}
 
 
-def _read(completion: Any, name: str) -> ModelReply:
+def _full_name(client: "AsyncOpenAI", name: str) -> str:
+    """The model's full name: by provider, or by address for a server that is not OpenAI's own."""
+    url = client.base_url
+    return f"openai:{name}" if url.host == "api.openai.com" else f"{url.scheme}://{url.netloc.decode()}/{name}"
+
+
+def _read(completion: Any, name: str, model: str) -> ModelReply:
     """The reply in a response. The SDK checks none of it, and servers differ."""
     choice = next(iter(getattr(completion, "choices", None) or ()), None)
     message = getattr(choice, "message", None)
@@ -191,7 +200,11 @@ def _read(completion: Any, name: str) -> ModelReply:
         raise SymfonicError(f"model 'openai:{name}' was stopped before it said anything: {stopped}")
     usage = getattr(completion, "usage", None)
     return ModelReply(
-        text, calls, getattr(usage, "prompt_tokens", None) or 0, getattr(usage, "completion_tokens", None) or 0
+        text,
+        calls,
+        getattr(usage, "prompt_tokens", None) or 0,
+        getattr(usage, "completion_tokens", None) or 0,
+        model,
     )
 
 

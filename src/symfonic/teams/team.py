@@ -16,6 +16,7 @@ from symfonic.models import resolve_model
 from symfonic.teams.build import Parts, build, import_tools, resolve_models
 from symfonic.teams.mistakes import Mistakes, did_you_mean, names
 from symfonic.teams.parse import parse
+from symfonic.teams.spec import TeamSpec
 
 _MOST_PATHS = 50
 
@@ -52,10 +53,10 @@ class Team:
         self._observers = observers
         self._lifetime = AsyncExitStack()
         mistakes = Mistakes(parts.spec.file)
-        self.spec = parts.spec
+        self.spec: TeamSpec = parts.spec
         self.agents: Mapping[str, Agent] = MappingProxyType(build(parts, observers, mistakes))
         mistakes.check()
-        self.agent = self.agents[parts.spec.lead]
+        self.agent: Agent = self.agents[parts.spec.lead]
 
     def __repr__(self) -> str:
         return f"Team({self.spec.file!r}, lead={self.spec.lead!r}, {len(self.agents)} agents)"
@@ -63,6 +64,10 @@ class Team:
     async def run(self, task: str, **options: Any) -> AgentResult:
         """Run the root agent on ``task``; ``options`` are those of `Agent.run`."""
         return await self.agent.run(task, **options)
+
+    def run_sync(self, task: str, **options: Any) -> AgentResult:
+        """The same from synchronous code; see `Agent.run_sync`."""
+        return self.agent.run_sync(task, **options)
 
     def override(self, models: Mapping[str, Any]) -> "Team":
         """The same team with other models, each a model or its name.

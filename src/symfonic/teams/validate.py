@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,7 +20,7 @@ _Key = tuple[str | int, ...]
 class TeamTable(BaseModel):
     """The file's top level."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
 
     agents: Annotated[dict[str, Any], Field(min_length=1)]
     lead: _Text | None = None
@@ -29,7 +29,7 @@ class TeamTable(BaseModel):
 class AgentTable(BaseModel):
     """An agent's table. What ``sub_agents`` holds is checked one child at a time."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
 
     model: _Text = "offline"
     instructions: str | None = None

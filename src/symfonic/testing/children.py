@@ -21,7 +21,7 @@ class ScriptedChild:
     """Answers in the order given, the last for ever; an exception is raised. ``calls`` holds what it was sent."""
 
     def __init__(self, *answers: Any) -> None:
-        self.answers = answers or ("done",)
+        self.answers: tuple[Any, ...] = answers or ("done",)
         self.calls: list[ChildCall] = []
 
     async def run(

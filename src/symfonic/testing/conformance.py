@@ -10,7 +10,7 @@ from symfonic.kernel.concurrency.tasks import finish_within, run_together
 from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity, run_identity_scope
 
 PATIENCE = 10.0
-"""Seconds that a child has to end after it was cancelled."""
+"""Seconds that a child has to answer, and to end after it was cancelled."""
 
 
 async def check_child_runner(make: Callable[[], Any], *, make_failing: Callable[[], Any] | None = None) -> None:
@@ -21,8 +21,12 @@ async def check_child_runner(make: Callable[[], Any], *, make_failing: Callable[
     for every other part of the contract that it breaks.
     """
     before = asyncio.all_tasks()
-    await _answers(make)
-    await _answers_at_once(make)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await _answers(make)
+            await _answers_at_once(make)
+    except TimeoutError as error:
+        raise AssertionError(f"a child must answer within {PATIENCE:g} s") from error
     await _is_bounded(make)
     await _is_cancellable(make)
     if make_failing is not None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
-from symfonic.errors import SymfonicError
+from symfonic.errors import ConfigurationError, SymfonicError
 from symfonic.kernel.contracts.messages import Message, ToolCall
 from symfonic.kernel.contracts.model import ModelReply
 from symfonic.kernel.contracts.tool import Tool
@@ -23,10 +23,12 @@ class ScriptedModel:
     """Replies in the order given; every run starts from the first.
 
     It keeps no state: how far a run has come is read from its messages. Raises SymfonicError when a run asks for
-    more replies than there are.
+    more replies than there are, ConfigurationError for what is no reply.
     """
 
     def __init__(self, *replies: Reply) -> None:
+        for reply in replies:
+            _check(reply)
         self.replies = replies
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool]) -> ModelReply:
@@ -50,6 +52,19 @@ class FunctionModel:
         """What the function says."""
         reply = self.fn(messages, tools)
         return _as_reply(await reply if isawaitable(reply) else reply, _step(messages))
+
+
+def _check(reply: Any) -> None:
+    calls = reply if isinstance(reply, Sequence) and not isinstance(reply, str) else ()
+    if isinstance(reply, str | ToolCall | BaseException | ModelReply) or (calls and _all_calls(calls)):
+        return
+    raise ConfigurationError(
+        f"a reply is text, tool_call(...), a list of those, an exception or a ModelReply; got {reply!r}"
+    )
+
+
+def _all_calls(calls: Sequence[Any]) -> bool:
+    return all(isinstance(call, ToolCall) for call in calls)
 
 
 def _step(messages: Sequence[Message]) -> int:

@@ -95,3 +95,12 @@ def _described(takes: Takes) -> str:
     if not takes.accepted:
         return "no arguments"
     return ", ".join(name if name in takes.required else f"{name} (optional)" for name in takes.accepted)
+
+
+def refusal(name: str, description: str, given: Collection[str], accepted: Takes) -> str | None:
+    """What a call with these argument names is answered where they do not fit; None where they do.
+
+    The description is repeated, since it says what the arguments may be.
+    """
+    line = misfit(name, given, accepted)
+    return None if line is None else f"{line}\n{description}".rstrip()

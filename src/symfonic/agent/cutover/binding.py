@@ -4,10 +4,18 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from symfonic.agent.cutover.arguments import takes
-from symfonic.agent.cutover.langchain_tools import is_langchain_tool, refusal, structured_tool
+from symfonic.agent.cutover.arguments import refusal, takes
 from symfonic.errors import ConfigurationError
+from symfonic.kernel.concurrency.tasks import is_awaitable
 from symfonic.kernel.contracts.tool import Tool
+from symfonic.kernel.runtime.plan import BadCallError
+
+
+def is_langchain_tool(offered: Any) -> bool:
+    """Whether this is an instance of LangChain's ``BaseTool``, told without importing it."""
+    return any(
+        each.__name__ == "BaseTool" and each.__module__.startswith("langchain_core.") for each in type(offered).__mro__
+    )
 
 
 def bind_contributed_tool(offered: Any) -> Any:
@@ -23,6 +31,8 @@ def bind_contributed_tool(offered: Any) -> Any:
         return offered
     parameters = tuple(getattr(offered, "parameters", ()))
     check_parameters(offered.name, parameters, coroutine)
+    from symfonic.agent.cutover.langchain_tools import structured_tool
+
     return structured_tool(offered.name, offered.description, coroutine, parameters)
 
 
@@ -59,7 +69,7 @@ def tool_from_spec(spec: Any) -> Tool:
     """A spec (``name``, ``description``, ``coroutine``, ``parameters``) as a runtime tool.
 
     Arguments are offered as strings and delivered as they come. Raises ConfigurationError if the declared
-    parameters are not those of the coroutine. Its ``invoke`` raises ValueError, saying what the tool takes, if an
+    parameters are not those of the coroutine. Its ``invoke`` raises BadCallError, saying what the tool takes, if an
     argument is missing or too many.
     """
     name, description, coroutine = spec.name, spec.description, spec.coroutine
@@ -76,11 +86,12 @@ def tool_from_spec(spec: Any) -> Tool:
         "additionalProperties": False,
     }
 
+    known, required = frozenset(accepted.accepted), accepted.required
+
     async def invoke(arguments: Mapping[str, Any]) -> Any:
-        refused = refusal(name, description, arguments, accepted)
-        if refused is not None:
-            raise ValueError(refused)
-        result = accepted.call(coroutine, arguments)
-        return await result if inspect.isawaitable(result) else result
+        if not required <= arguments.keys() <= known:
+            raise BadCallError(refusal(name, description, arguments, accepted))
+        result = accepted.call(coroutine, arguments) if accepted.positional else coroutine(**arguments)
+        return await result if is_awaitable(result) else result
 
     return Tool(name, description, schema, invoke)

@@ -3,29 +3,37 @@
 import logging
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from symfonic.agent.cutover.delegation import delegation_scope, delegation_tools
 from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.cutover.merge import CALLERS, merge_capability_tools
 from symfonic.agent.cutover.tools import as_tool
-from symfonic.capabilities.delegation.capability import AsyncRunScope, DelegationCapability
+from symfonic.capabilities.delegation.bounds import Bounds
+from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
-from symfonic.capabilities.delegation.depth import DepthPolicy, coerce_depth, lowest
-from symfonic.errors import ConfigurationError
+from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy, coerce_depth
+from symfonic.errors import ConfigurationError, LimitReachedError, RunError
+from symfonic.kernel.concurrency.relay import is_async, relayed
+from symfonic.kernel.concurrency.tasks import run_within
+from symfonic.kernel.contracts.events import Observer, RunFinished, RunStarted
+from symfonic.kernel.contracts.facts import fact
+from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.options import Options
 from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity, run_identity_scope
-from symfonic.kernel.contracts.text import task_text
+from symfonic.kernel.contracts.text import error_text, task_text
 from symfonic.kernel.contracts.tool import Tool
+from symfonic.kernel.runtime.plan import Plan
 from symfonic.kernel.runtime.registry import ToolRegistry
 from symfonic.kernel.runtime.turn import Turn
 
 _log = logging.getLogger("symfonic.runtime")
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A run that came to its answer."""
@@ -45,22 +53,29 @@ class KernelDelegate:
         self,
         *,
         model: Model,
+        name: str = "agent",
         instructions: str | None = None,
         tools: Sequence[Any] = (),
         delegation: DelegationCapability | None = None,
-        max_depth: int | None = None,
+        bounds: Bounds | None = None,
         options: Options | None = None,
     ) -> None:
         self.model = model
+        self.name = name
         self.instructions = instructions
         self.delegation = delegation
-        self.max_depth = None if max_depth is None else DepthPolicy(max_depth).max_depth
-        self.options = options or Options()
+        self.bounds: Bounds = bounds or Bounds()
+        self._root_bounds = (
+            self.bounds if self.bounds.max_depth is not None else replace(self.bounds, max_depth=DEFAULT_MAX_DEPTH)
+        )
+        self.options: Options = options or Options()
         own = [as_tool(tool) for tool in tools]
         contributed = delegation_tools(delegation) if delegation is not None else ()
         _check_children(own, delegation)
-        self.registry = ToolRegistry(merge_capability_tools(own, [("delegation", tool) for tool in contributed]))
-        self.plan = self.registry.compile()
+        self.registry: ToolRegistry = ToolRegistry(
+            merge_capability_tools(own, [("delegation", tool) for tool in contributed])
+        )
+        self.plan: Plan = self.registry.compile()
         self._offered = self.plan.offer()
         self._offered_at_ceiling = self.plan.offer(without=[tool.name for tool in contributed])
         self._context = (
@@ -78,12 +93,14 @@ class KernelDelegate:
         max_depth: int | None = None,
         root_run_id: str | None = None,
         parent_run_id: str | None = None,
+        limits: Limits | None = None,
+        observers: tuple[Observer, ...] | None = None,
         **unknown: Any,
     ) -> Finished:
         """Run the plan as the run that the roster opened for this call, or else in a run of its own.
 
-        Raises ConfigurationError for an argument that nothing reads, ModelError and MaxStepsError where the turn
-        cannot be finished.
+        Raises ConfigurationError for an argument that nothing reads, and ModelError, MaxStepsError and
+        LimitReachedError where the turn cannot be finished.
         """
         admit_invocation(
             {
@@ -93,56 +110,114 @@ class KernelDelegate:
                 "max_depth": max_depth,
                 "root_run_id": root_run_id,
                 "parent_run_id": parent_run_id,
+                "limits": limits,
+                "observers": observers,
                 **unknown,
             }
         )
         enclosing = self._context.active_run()
-        ceiling = self._ceiling(enclosing, max_depth)
-        if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), parent_run_id):
-            enclosing.tighten(ceiling, self.options.observers)
-            if scope is not None:  # a wrapper may have narrowed what it was given
-                enclosing.scope = scope
-            return await self._converse(query, enclosing)
-        with run_identity_scope(self._identity(root_run_id, parent_run_id)):
-            async with self._delegation_scope(agent_depth, scope, ceiling) as run:
-                return await self._converse(query, run)
+        bounds = self._bounds(enclosing, max_depth, limits, observers or ())
+        lineage = (root_run_id, parent_run_id)
+        if not bounds.observers or not any(map(is_async, bounds.observers)):
+            return await self._placed(query, scope, agent_depth, lineage, bounds)
+        async with relayed(bounds.observers) as told:
+            return await self._placed(query, scope, agent_depth, lineage, replace(bounds, observers=told))
 
-    def _ceiling(self, enclosing: ActiveRun | None, max_depth: int | None) -> int:
+    async def _placed(
+        self, query: Any, scope: Any, agent_depth: Any, lineage: tuple[str | None, str | None], bounds: Bounds
+    ) -> Finished:
+        """Run in the run that the roster opened for this call, or else in one of its own."""
+        enclosing = self._context.active_run()
+        if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), lineage[1]):
+            enclosing.tighten(bounds)
+            enclosing.narrow(scope)  # a wrapper may have
+            return await self._told(query, enclosing, bounds)
+        with run_identity_scope(self._identity(*lineage)):
+            async with self._delegation_scope(agent_depth, scope, bounds) as run:
+                return await self._told(query, run, bounds)
+
+    def _bounds(
+        self, enclosing: ActiveRun | None, max_depth: int | None, limits: Limits | None, observers: tuple[Observer, ...]
+    ) -> Bounds:
+        """The agent's own bounds and this call's; a ceiling only where one is stated or the run is a root."""
+        own = self._root_bounds if enclosing is None or enclosing.max_depth is None else self.bounds
+        if max_depth is None and limits is None and not observers:
+            return own
+        check_limits(limits)
         asked = None if max_depth is None else DepthPolicy(max_depth).max_depth
-        return lowest(enclosing.max_depth if enclosing else None, self.max_depth, asked)
+        stated = [each for each in (self.bounds.max_depth, asked) if each is not None]
+        return Bounds(
+            min(stated) if stated else own.max_depth,
+            own.limits if limits is None else (*own.limits, limits),
+            (*own.observers, *observers),
+            own.hooks,
+        )
 
     def _identity(self, root_run_id: str | None, parent_run_id: str | None) -> RunIdentity:
         """A run started inside a run is that run's child, whatever lineage it is told."""
         current = current_run_identity()
         return RunIdentity.under(root_run_id, parent_run_id) if current is None else current.child()
 
-    def _delegation_scope(self, agent_depth: Any, scope: Any, max_depth: int) -> AbstractAsyncContextManager[ActiveRun]:
+    def _delegation_scope(self, agent_depth: Any, scope: Any, bounds: Bounds) -> AbstractAsyncContextManager[ActiveRun]:
         """Open the run's scope at its depth: inside a run at least one deeper than that, else as told."""
         depth = coerce_depth(agent_depth)
         enclosing = self._context.active_run()
         if enclosing is not None:
             depth = max(depth, enclosing.depth + 1)
-        bounds: dict[str, Any] = {"max_depth": max_depth, "observers": self.options.observers}
         if self.delegation is not None:
-            return delegation_scope(self.delegation, depth, scope, **bounds)  # type: ignore[return-value]
-        return AsyncRunScope(lambda: self._context.run_scope(depth=depth, scope=scope, **bounds))
+            return delegation_scope(self.delegation, depth, scope, bounds=bounds, agent=self.name)  # type: ignore[return-value]
+        return self._context.run_scope(depth=depth, scope=scope, bounds=bounds, agent=self.name)
 
-    async def _converse(self, query: Any, run: ActiveRun) -> Finished:
-        identity = run.identity
-        run_id = identity.run_id if identity else ""
-        at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
-        offered = self._offered_at_ceiling if at_ceiling else self._offered
-        turn = Turn(self.model, self.plan, offered, self.options.max_steps, run_id, run.spend)
+    async def _told(self, query: Any, run: ActiveRun, bounds: Bounds) -> Finished:
+        """Run to the answer, between the event that it starts and the one that says how it ended."""
         messages = [Message("system", self.instructions)] if self.instructions else []
         messages.append(Message("user", task_text(query)))
-        _log.debug("run %s at depth %d started (%s)", run_id, run.depth, identity)
+        run_id = run.identity.run_id if run.identity else ""
+        logged = _log.isEnabledFor(logging.DEBUG)
+        if logged:
+            _log.debug("run %s at depth %d started (%s)", run_id, run.depth, run.identity)
+        run.tell(RunStarted, messages[-1].text)
         try:
-            text = await turn.run(messages)
+            text = await self._timed(messages, run, bounds)
         except BaseException as error:
-            _log.debug("run %s ended with %s (%s)", run_id, type(error).__name__, identity)
+            _log.debug("run %s ended with %s (%s)", run_id, type(error).__name__, run.identity)
+            status = "failed" if isinstance(error, Exception) else "cancelled"
+            run.tell(RunFinished, status, error_text(error), run.usage)
+            if isinstance(error, RunError):
+                error.run_id, error.delegations, error.usage = run_id, run.records, run.usage
             raise
-        _log.debug("run %s finished after %d messages (%s)", run_id, len(messages), identity)
+        if logged:
+            _log.debug("run %s finished after %d messages (%s)", run_id, len(messages), run.identity)
+        if run.observers:
+            run.tell(RunFinished, "finished", text, run.usage)
         return Finished(text, tuple(messages), run)
+
+    async def _timed(self, messages: list[Message], run: ActiveRun, bounds: Bounds) -> str:
+        """The answer within the time that this run itself is given, besides that of the runs around it."""
+        times = [limits.timeout for limits in bounds.limits if limits.timeout is not None] if bounds.limits else None
+        if not times:
+            return await self._converse(messages, run)
+        late = LimitReachedError("timeout", min(times))
+        return await run_within(min(times), self._converse(messages, run), late)
+
+    async def _converse(self, messages: list[Message], run: ActiveRun) -> str:
+        at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
+        return await Turn(
+            self.model,
+            self.plan,
+            self._offered_at_ceiling if at_ceiling else self._offered,
+            self.options.max_steps,
+            run.identity.run_id if run.identity else "",
+            run.spend,
+            run.budget.reserve_model_call if run.budget else None,
+            run.tell if run.observers else None,
+        ).run(messages)
+
+
+def check_limits(limits: Any) -> None:
+    """Raises ConfigurationError if this is neither None nor `Limits`."""
+    if limits is not None and not isinstance(limits, Limits):
+        raise ConfigurationError(f"limits must be symfonic.Limits(...), got {limits!r}")
 
 
 def _check_children(tools: Sequence[Tool], delegation: DelegationCapability | None) -> None:

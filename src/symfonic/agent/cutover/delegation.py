@@ -10,6 +10,7 @@ from symfonic.agent.cutover.binding import bind_contributed_tool, bind_contribut
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext, Snapshots
 from symfonic.capabilities.delegation.contracts import PrebuiltChild
+from symfonic.capabilities.delegation.names import checked_examples
 from symfonic.errors import ChildDeclarationError
 from symfonic.kernel.contracts.tool import Route, Tool
 
@@ -59,8 +60,9 @@ def delegation_for_children(
 ) -> DelegationCapability | None:
     """The capability over already built children, or None where there are none.
 
-    Children are objects with ``name``, ``description``, ``agent`` and perhaps ``when_to_use`` and ``examples``.
-    Nothing is built, compiled or owned here. Raises ChildDeclarationError for a child that cannot be adopted.
+    Children are objects with ``name``, ``description``, ``agent`` and perhaps ``when_to_use``, ``examples`` and
+    ``policy``. Nothing is built, compiled or owned here. Raises ChildDeclarationError for a child that cannot be
+    adopted.
     """
     prebuilt = [_prebuilt(child) for child in children]
     if not prebuilt:
@@ -80,7 +82,8 @@ def _prebuilt(child: Any) -> PrebuiltChild:
         child.agent,
         child.description,
         getattr(child, "when_to_use", None),
-        tuple(getattr(child, "examples", ())),
+        checked_examples(child.name, getattr(child, "examples", ())),
+        getattr(child, "policy", None),
     )
 
 

@@ -9,6 +9,8 @@ from symfonic.errors import ConfigurationError
 
 def admit_invocation(arguments: Mapping[str, Any]) -> None:
     """Raises ConfigurationError if an argument that is set (not None) is not admitted, naming it and those that are."""
+    if arguments.keys() <= ADMITTED_ARGUMENTS.keys():
+        return
     for name, value in arguments.items():
         if value is not None and name not in ADMITTED_ARGUMENTS:
             admitted = ", ".join(ADMITTED_ARGUMENTS)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from symfonic.agent.cutover.arguments import Takes
-from symfonic.agent.cutover.langchain_tools import refusal
+from symfonic.agent.cutover.arguments import Takes, refusal
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.tool import Tool
 
@@ -26,6 +25,13 @@ def is_contribution(offered: Any) -> bool:
     )
 
 
+def check_tool_name(name: Any, of: Any = None) -> None:
+    """Raises ConfigurationError if no model could call a tool by this name."""
+    if not isinstance(name, str) or not name or any(map(str.isspace, name)):
+        whose = "" if of is None else f" for {of!r}"
+        raise ConfigurationError(f"the name of a tool must be a non-empty string without blanks, got {name!r}{whose}")
+
+
 def check_contribution(offered: Any) -> None:
     """Raises ConfigurationError, naming the tool, if a member of a contribution is not what it has to be."""
     if not is_contribution(offered):
@@ -33,8 +39,7 @@ def check_contribution(offered: Any) -> None:
             "a tool contribution has name, description, parameters (a JSON Schema object) and async"
             f" invoke(arguments), got {offered!r}"
         )
-    if not isinstance(offered.name, str) or not offered.name.strip():
-        raise ConfigurationError(f"the name of a tool must be a non-empty string, got {offered.name!r}")
+    check_tool_name(offered.name)
     if not isinstance(offered.description, str):
         raise ConfigurationError(
             f"tool {offered.name!r}: its description must be a string, got {offered.description!r}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from symfonic.agent.cutover.docstrings import known_parameters, read_docstring
+from symfonic.agent.cutover.extension_tools import check_tool_name
 from symfonic.agent.cutover.signatures import read_signature
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.tool import Tool
@@ -49,8 +50,7 @@ def _name(fn: Any, name: str | None) -> str:
         name = getattr(named, "__name__", None)
         if name is None or name == "<lambda>":
             raise ConfigurationError(f"{fn!r} has no name to offer it by; give it one: symfonic.tool(fn, name=...)")
-    if not isinstance(name, str) or not name.strip():
-        raise ConfigurationError(f"the name of a tool must be a non-empty string, got {name!r} for {fn!r}")
+    check_tool_name(name, fn)
     return name
 
 

@@ -6,22 +6,16 @@ from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from symfonic.agent.cutover.arguments import Takes, invalid, misfit, takes
+from symfonic.agent.cutover.arguments import Takes, invalid, takes
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.run_identity import new_run_id
 from symfonic.kernel.contracts.text import to_text
 from symfonic.kernel.contracts.tool import Tool
+from symfonic.kernel.runtime.plan import BadCallError
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool, StructuredTool
     from pydantic import BaseModel
-
-
-def is_langchain_tool(offered: Any) -> bool:
-    """Whether this is an instance of LangChain's ``BaseTool``, told without importing it."""
-    return any(
-        each.__name__ == "BaseTool" and each.__module__.startswith("langchain_core.") for each in type(offered).__mro__
-    )
 
 
 def tool_from_langchain(base_tool: "BaseTool") -> Tool:
@@ -81,15 +75,6 @@ def structured_tool(
         args_schema=model,
         handle_validation_error=explain,
     )
-
-
-def refusal(name: str, description: str, given: Collection[str], accepted: Takes) -> str | None:
-    """What a call with these argument names is answered where they do not fit; None where they do.
-
-    The description is repeated, since it says what the arguments may be.
-    """
-    line = misfit(name, given, accepted)
-    return None if line is None else f"{line}\n{description}".rstrip()
 
 
 @functools.cache
@@ -159,7 +144,7 @@ class _ArgumentsRefused:
         model = getattr(self._tool.args_schema, "__name__", None)
         if isinstance(error, ValidationError) and error.title == model:
             problems: Any = error.errors(include_url=False, include_context=False)
-            raise ValueError(invalid(self._tool.name, problems, self._accepted)) from error
+            raise BadCallError(invalid(self._tool.name, problems, self._accepted)) from error
 
 
 def _schema(base_tool: "BaseTool") -> dict[str, Any]:

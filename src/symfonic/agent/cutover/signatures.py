@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from symfonic.agent.cutover.arguments import Takes, invalid
 from symfonic.errors import ConfigurationError
+from symfonic.kernel.runtime.plan import BadCallError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -31,7 +32,7 @@ class Signature:
     def bind(self, arguments: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments, validated; what was left out is left to the callable's defaults.
 
-        Raises ValueError with one line that names the tool and each argument that does not fit.
+        Raises BadCallError with one line that names the tool and each argument that does not fit.
         """
         from pydantic import ValidationError
 
@@ -39,7 +40,7 @@ class Signature:
             values = self.model.model_validate(dict(arguments))
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False)
-            raise ValueError(invalid(self.name, typing.cast("Any", problems), self.takes)) from error
+            raise BadCallError(invalid(self.name, typing.cast("Any", problems), self.takes)) from error
         positional, keyword = [], {}
         for index, parameter in enumerate(self.parameters):
             field = _field(index)

@@ -1,12 +1,15 @@
 """Delegation: a parent's run hands a task to a named child and reads the answer as a value.
 
-Reads top to bottom: errors <- contracts <- {depth, names, context, runner_adapter} <- {roster, lifecycle}
-<- {tools, declarations} <- capability. Imports the standard library alone.
+Reads top to bottom: errors <- bounds <- contracts <- {depth, names, budget, runner_adapter} <- active_run
+<- {context, policies, call, admission} <- {roster, lifecycle, reports} <- {tools, declarations} <- capability.
+Imports the standard library alone.
 """
 
+from symfonic.capabilities.delegation.bounds import Bounds, ChildPolicy, DelegationRequest, Veto
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
 from symfonic.capabilities.delegation.contracts import (
+    ChildRun,
     ChildRunner,
     ChildSpec,
     DelegationOutcome,
@@ -43,9 +46,12 @@ __all__ = [
     "RETIRED_VAR_KEYWORD",
     "ActiveRun",
     "AgentRef",
+    "Bounds",
     "ChildDeclarationError",
     "ChildLifecycle",
+    "ChildPolicy",
     "ChildResponse",
+    "ChildRun",
     "ChildRunner",
     "ChildSpec",
     "ConfigurationError",
@@ -54,6 +60,7 @@ __all__ = [
     "DelegationError",
     "DelegationOutcome",
     "DelegationRecord",
+    "DelegationRequest",
     "DelegationRoster",
     "DelegationToolSpec",
     "DelegationTools",
@@ -65,6 +72,7 @@ __all__ = [
     "SymfonicError",
     "Timing",
     "UnknownChildError",
+    "Veto",
     "accepts_run_lineage",
     "adapt_child",
     "coerce_depth",

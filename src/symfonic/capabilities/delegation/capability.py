@@ -1,11 +1,11 @@
 """Delegation as one thing to plug into a runtime."""
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from types import TracebackType
+from collections.abc import Iterable
 from typing import Any
 
-from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
+from symfonic.capabilities.delegation.active_run import RunScope
+from symfonic.capabilities.delegation.bounds import Bounds
+from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.contracts import ChildSpec, DelegationToolSpec, PrebuiltChild, RosterEntry
 from symfonic.capabilities.delegation.depth import DepthPolicy
 from symfonic.capabilities.delegation.lifecycle import ChildLifecycle
@@ -64,6 +64,7 @@ class DelegationCapability:
                     child.when_to_use,
                     isinstance(child, ChildSpec),
                     child.examples,
+                    child.policy,
                 )
             )
         roster = DelegationRoster(entries)
@@ -74,28 +75,12 @@ class DelegationCapability:
         """The tools to offer to the parent's model."""
         return self.tools.specs()
 
-    def run_scope(self, *, depth: Any, scope: Any = None, **bounds: Any) -> "AsyncRunScope":
+    def run_scope(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> RunScope:
         """An async context manager over `DelegationContext.run_scope` that yields its `ActiveRun`."""
-        return AsyncRunScope(lambda: self.context.run_scope(depth=depth, scope=scope, **bounds))
+        if bounds is None and not agent:  # all that a context of somebody's own needs to know
+            return self.context.run_scope(depth=depth, scope=scope)
+        return self.context.run_scope(depth=depth, scope=scope, bounds=bounds, agent=agent)
 
     async def aclose(self) -> None:
         """Close the children that were built here."""
         await self.lifecycle.aclose()
-
-
-class AsyncRunScope:
-    """A run's scope for ``async with``; it is opened on entry."""
-
-    __slots__ = ("_open", "_scope")
-
-    def __init__(self, open_scope: Callable[[], AbstractContextManager[ActiveRun]]) -> None:
-        self._open = open_scope
-
-    async def __aenter__(self) -> ActiveRun:
-        self._scope = self._open()
-        return self._scope.__enter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._scope.__exit__(kind, error, trace)

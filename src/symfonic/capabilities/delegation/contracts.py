@@ -1,10 +1,12 @@
 """What delegation is made of: the child's contract, declarations, and the record of what happened."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from symfonic.capabilities.delegation.bounds import ChildPolicy
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage
 
 if TYPE_CHECKING:
@@ -49,6 +51,10 @@ class DelegationOutcome(StrEnum):
     REFUSED_DEPTH = "refused_depth"
     UNKNOWN_CHILD = "unknown_child"
     CHILD_FAILED = "child_failed"
+    REFUSED_BUDGET = "refused_budget"
+    REFUSED_POLICY = "refused_policy"
+    CHILD_TIMED_OUT = "child_timed_out"
+    CHILD_CANCELLED = "child_cancelled"
 
     @property
     def refused(self) -> bool:
@@ -56,9 +62,17 @@ class DelegationOutcome(StrEnum):
         return self in _REFUSALS
 
 
-_REFUSALS = frozenset({DelegationOutcome.REFUSED_DEPTH, DelegationOutcome.UNKNOWN_CHILD})
+_REFUSALS = frozenset(
+    {
+        DelegationOutcome.REFUSED_DEPTH,
+        DelegationOutcome.UNKNOWN_CHILD,
+        DelegationOutcome.REFUSED_BUDGET,
+        DelegationOutcome.REFUSED_POLICY,
+    }
+)
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Timing:
     """When a delegation began (seconds since the epoch) and how long it took (seconds)."""
@@ -67,26 +81,56 @@ class Timing:
     duration: float
 
 
+@fact
+@dataclass(frozen=True, slots=True)
+class ChildRun:
+    """What is left of a child's run: who it was (None where none was made), what it spent, whom it asked."""
+
+    identity: "RunIdentity | None" = None
+    usage: Usage = NO_USAGE
+    records: "tuple[DelegationRecord, ...]" = field(default=(), repr=False)  # printed one by one, or not at all
+
+
+NO_RUN = ChildRun()
+
+
+@fact
 @dataclass(frozen=True, slots=True)
 class DelegationTrace:
     """What a person who debugs a delegation wants to know; none of it is shown to a model.
 
-    ``caller`` is the delegating run (None outside any), ``child`` the run that was made for the child, also
-    when it failed (None for a refusal). ``task`` is the text the child got. ``error`` is the original
-    exception, ``result`` the child's whole return value, ``usage`` what it and everything below it spent,
-    ``records`` its own delegations.
+    ``caller`` is the delegating run (None outside any), ``tool_call_id`` the model's call that asked for it.
+    ``task`` is the text the child got. ``error`` is the original exception; for a spent budget the
+    `LimitReachedError` that names it. ``retryable`` says whether the same call might end otherwise; a refusal's
+    never. ``result`` is the child's whole return value, ``run`` its run, also when it failed.
     """
 
     caller: "RunIdentity | None"
-    child: "RunIdentity | None"
     task: str
     timing: Timing
+    tool_call_id: str | None = None
+    retryable: bool = False
     error: BaseException | None = None
-    result: Any = None
-    usage: Usage = NO_USAGE
-    records: "tuple[DelegationRecord, ...]" = ()
+    result: Any = field(default=None, repr=False)  # it may hold the whole tree once more
+    run: ChildRun = NO_RUN
+
+    @property
+    def child(self) -> "RunIdentity | None":
+        """The run that was made for the child; None for a refusal."""
+        return self.run.identity
+
+    @property
+    def usage(self) -> Usage:
+        """What the child and everything below it spent."""
+        return self.run.usage
+
+    @property
+    def records(self) -> "tuple[DelegationRecord, ...]":
+        """The child's own delegations."""
+        return self.run.records
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class DelegationRecord:
     """One delegation: what was asked of whom, and how it ended.
@@ -128,6 +172,7 @@ class RosterEntry:
     when_to_use: str | None = None
     owned: bool = False
     examples: tuple[str, ...] = ()
+    policy: ChildPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +184,7 @@ class PrebuiltChild:
     description: str
     when_to_use: str | None = None
     examples: tuple[str, ...] = ()
+    policy: ChildPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,3 +196,4 @@ class ChildSpec:
     description: str
     when_to_use: str | None = None
     examples: tuple[str, ...] = ()
+    policy: ChildPolicy | None = None

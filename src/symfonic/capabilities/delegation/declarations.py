@@ -2,21 +2,24 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
+from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
-from symfonic.capabilities.delegation.names import check_declared
+from symfonic.capabilities.delegation.names import check_declared, checked_examples
 from symfonic.capabilities.delegation.runner_adapter import adapt_child, plan_call
+from symfonic.kernel.concurrency.tasks import is_awaitable
 
 
 @dataclass(frozen=True, slots=True)
 class SubAgent:
     """A child of an agent: what it is called, what runs, and what the model reads about it.
 
-    ``when_to_use`` is guidance that is shown with the description. ``examples`` are requests the child is
-    meant for, read by models that are routers. Raises ChildDeclarationError if the name is empty or has
-    whitespace, the description is empty, or the agent cannot be adopted.
+    ``when_to_use`` is guidance that is shown with the description. ``examples`` are requests the child is meant for,
+    read by models that are routers. ``policy`` is what holds for this child alone. Raises ChildDeclarationError if the
+    name is empty or has whitespace, the description is empty, or the agent cannot be adopted.
     """
 
     name: str
@@ -25,17 +28,15 @@ class SubAgent:
     when_to_use: str | None = None
     _: KW_ONLY
     examples: tuple[str, ...] = ()
-    policy: None = None
+    policy: ChildPolicy | None = None
 
     def __post_init__(self) -> None:
         check_declared(self.name, self.description)
         if self.when_to_use is not None and not isinstance(self.when_to_use, str):
             raise ChildDeclarationError(f"when_to_use of {self.name!r} must be a string, got {self.when_to_use!r}")
-        if isinstance(self.examples, str) or not all(isinstance(each, str) for each in self.examples):
-            raise ChildDeclarationError(f"examples of {self.name!r} must be strings in a tuple, got {self.examples!r}")
-        if self.policy is not None:
-            raise ChildDeclarationError(f"policy of {self.name!r} must be None, got {self.policy!r}")
-        object.__setattr__(self, "examples", tuple(self.examples))
+        object.__setattr__(self, "examples", checked_examples(self.name, self.examples))
+        if self.policy is not None and not isinstance(self.policy, ChildPolicy):
+            raise ChildDeclarationError(f"policy of {self.name!r} must be a ChildPolicy(...), got {self.policy!r}")
         adapt_child(self.name, self.agent)
 
 
@@ -64,14 +65,17 @@ class AgentRef:
     ) -> HasFinalResponse:
         """Run the agent. Raises ChildDeclarationError if what ``resolve`` returned cannot be adopted."""
         if self._call is None:
-            runner = adapt_child("AgentRef", self._resolve())
+            resolved = self._resolve()
+            runner = adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved)
             plan = plan_call(runner)
-            self._call = lambda query, context: plan.call(runner, query, context)
+            self._call = partial(plan.call, runner)
         context = {
             "scope": scope,
             "agent_depth": agent_depth,
             "root_run_id": root_run_id,
             "parent_run_id": parent_run_id,
         }
-        answer: HasFinalResponse = await self._call(query, context)
-        return answer
+        answer = self._call(query, context)
+        while is_awaitable(answer):
+            answer = await answer
+        return answer  # type: ignore[no-any-return]

@@ -14,6 +14,8 @@ def coerce_depth(value: Any) -> int:
 
     Depth arrives from a mapping that users can write, so every object is possible here and none may raise.
     """
+    if type(value) is int:
+        return value if value > 0 else 0
     try:
         return max(0, int(value))
     except Exception:

@@ -1,13 +1,17 @@
 """What a child may be called, and which names are the same. Pure."""
 
 import unicodedata
+from collections.abc import Iterable
 from typing import Any
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
-from symfonic.kernel.contracts.text import task_text, to_text
+from symfonic.kernel.contracts.text import error_text, task_text, to_text
 
 _WRAPPING = frozenset("\"'`´<>")
 _WRAPPING_CATEGORIES = frozenset({"Ps", "Pe", "Pi", "Pf"})  # brackets and typographic quotes of every script
+LONGEST_NAME = 1000
+"""Characters in a declared name, and in a model's spelling of one: normalising endless text takes endless time."""
+
 _SEPARATORS = str.maketrans({"_": "-", " ": "-"})
 
 
@@ -25,8 +29,10 @@ def spelled(name: Any) -> str:
 
 def check_declared(name: Any, description: Any) -> None:
     """Raises ChildDeclarationError if a child is not declared by a plain name and a description."""
-    if not isinstance(name, str) or not normalised(name):
+    if not isinstance(name, str) or not normalised(name[:LONGEST_NAME]):
         raise ChildDeclarationError(f"a sub-agent needs a non-empty name (a string), got {name!r}")
+    if len(name) > LONGEST_NAME:
+        raise ChildDeclarationError(f"the sub-agent name {name[:40]!r}… is longer than {LONGEST_NAME} characters")
     if any(character.isspace() for character in name):
         raise ChildDeclarationError(f"the sub-agent name {name!r} contains whitespace; use '_' or '-' instead")
     if not isinstance(description, str) or not description.strip():
@@ -34,6 +40,20 @@ def check_declared(name: Any, description: Any) -> None:
             f"the sub-agent {name!r} needs a non-empty description (a string): the model chooses by it;"
             f" got {description!r}"
         )
+
+
+def checked_examples(name: str, examples: Any) -> tuple[str, ...]:
+    """A child's examples as a tuple. Raises ChildDeclarationError if they are no strings in something like one."""
+    problem = f"examples of {name!r} must be strings in a tuple, got "
+    if isinstance(examples, str) or not isinstance(examples, Iterable):
+        raise ChildDeclarationError(f"{problem}{examples!r}")
+    try:
+        made = tuple(examples)
+    except Exception as error:
+        raise ChildDeclarationError(f"{problem}what cannot be gone through: {error_text(error)}") from error
+    if not all(isinstance(each, str) for each in made):
+        raise ChildDeclarationError(f"{problem}{made!r}")
+    return made
 
 
 def _unwrapped(text: str) -> str:

@@ -1,14 +1,16 @@
-"""The set of children of one agent, and the one place where a child's scope is opened."""
+"""The set of children of one agent, each behind its policies."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from symfonic.capabilities.delegation.context import ActiveRun, RunScope, active_run
+from symfonic.capabilities.delegation.active_run import active_run
+from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import RosterEntry
 from symfonic.capabilities.delegation.depth import coerce_depth
 from symfonic.capabilities.delegation.errors import ChildDeclarationError, UnknownChildError
-from symfonic.capabilities.delegation.names import check_declared, normalised, spelled
-from symfonic.capabilities.delegation.runner_adapter import plan_call
+from symfonic.capabilities.delegation.lineage import current_identity
+from symfonic.capabilities.delegation.names import LONGEST_NAME, check_declared, normalised, spelled
+from symfonic.capabilities.delegation.policies import Start, Watch, fold
 from symfonic.kernel.contracts.text import task_text
 
 
@@ -19,7 +21,7 @@ class DelegationRoster:
     names are equal once normalised.
     """
 
-    __slots__ = ("_description", "_entries", "_plans", "_spellings")
+    __slots__ = ("_description", "_entries", "_spellings", "_starters")
 
     def __init__(self, entries: Iterable[RosterEntry]) -> None:
         self._entries: dict[str, RosterEntry] = {}
@@ -35,7 +37,7 @@ class DelegationRoster:
                     " (case, width, '_' and '-' do not tell names apart)"
                 )
             self._entries[entry.name] = entry
-        self._plans = {name: plan_call(entry.runner) for name, entry in self._entries.items()}
+        self._starters = {name: fold(entry.runner, entry.policy) for name, entry in self._entries.items()}
         self._description = "\n".join(map(_line, self._entries.values())) or "  (none)"
 
     def names(self) -> tuple[str, ...]:
@@ -46,17 +48,25 @@ class DelegationRoster:
         return len(self._entries)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name in self._entries
+        return issubclass(type(name), str) and task_text(name) in self._entries
 
     def __iter__(self) -> Iterator[RosterEntry]:
         return iter(self._entries.values())
+
+    def policy(self, name: str) -> ChildPolicy | None:
+        """What holds for the child of exactly this name."""
+        return self._entries[name].policy
 
     def resolve(self, text: Any) -> str | None:
         """The one declared name that a model's spelling means, or None.
 
         Exact, else equal once normalised and stripped of surrounding quotes, brackets and blanks.
         """
+        if type(text) is str and text in self._entries:
+            return text
         spelling = spelled(text)
+        if len(spelling) > LONGEST_NAME:
+            return None  # and nothing to normalise, which takes long
         return spelling if spelling in self._entries else self._spellings.get(normalised(spelling))
 
     def describe(self) -> str:
@@ -72,39 +82,26 @@ class DelegationRoster:
         depth: Any,
         root_run_id: str | None = None,
         parent_run_id: str | None = None,
-        opened: Callable[[ActiveRun], None] | None = None,
+        watch: Watch | None = None,
     ) -> Any:
         """Run a child inside a scope of its own and return what it returns.
 
         The scope (depth, scope, a child identity under the given lineage) is opened around every runner, so that
-        lineage and the ceiling hold also for a child whose signature cannot take them. ``opened`` is told of it
-        before the child starts. Raises UnknownChildError, before anything else happens, if ``name`` is not
-        exactly a declared one, and whatever the child raises.
+        lineage and the ceiling hold also for a child whose signature cannot take them. ``watch`` is told of
+        it from inside, once for each attempt. Raises UnknownChildError, before anything else happens, if
+        ``name`` is not exactly a declared one, and whatever the child raises.
         """
         if name not in self:
             raise UnknownChildError(name, self.names())
-        from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity, run_identity_scope
-
         depth = coerce_depth(depth)
         enclosing = active_run()
         if enclosing is not None:  # also when called past the tools, a child is below its caller
             depth = max(depth, enclosing.depth + 1)
-        caller = current_run_identity()
-        if caller is not None and root_run_id is None and parent_run_id is None:
+        caller = current_identity() if root_run_id is None and parent_run_id is None else None
+        if caller is not None:
             root_run_id, parent_run_id = caller.root_run_id, caller.run_id
-        query = task_text(task)
-        identity = RunIdentity.under(root_run_id, parent_run_id)
-        with run_identity_scope(identity), RunScope(depth=depth, scope=scope) as run:
-            run.offer()
-            if opened is not None:
-                opened(run)
-            context = {
-                "scope": run.scope,
-                "agent_depth": depth,
-                "root_run_id": root_run_id,
-                "parent_run_id": parent_run_id,
-            }
-            return await self._plans[name].call(self._entries[name].runner, query, context)
+        start = Start(name, task_text(task), scope, depth, root_run_id, parent_run_id, watch)
+        return await self._starters[name](start)
 
 
 def _line(entry: RosterEntry) -> str:

@@ -9,6 +9,9 @@ from inspect import Parameter
 from typing import Any, Final
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
+from symfonic.capabilities.delegation.lineage import current_identity
+from symfonic.kernel.concurrency.tasks import is_awaitable
+from symfonic.kernel.contracts.text import error_text
 
 ACCEPTS_RUN_LINEAGE: Final = "accepts_run_lineage"
 """A child with a true attribute of this name is sent ``root_run_id`` and ``parent_run_id`` whatever its signature."""
@@ -19,7 +22,12 @@ RETIRED_VAR_KEYWORD: Final = "state_overrides"
 LINEAGE: Final = ("root_run_id", "parent_run_id")
 CONTEXT: Final = ("scope", "agent_depth")
 
-_HINT = "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, or any object with an async run(query)."
+_HINT = (
+    "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, or any object with an async run(query);"
+    " a plain function goes into tools=[...]."
+)
+_BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_CATCH_ALLS = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 @dataclass
@@ -40,11 +48,10 @@ class CallPlan:
     query_by_keyword: bool
     sends: frozenset[str]
 
-    async def call(self, runner: Any, query: str, context: dict[str, Any]) -> Any:
-        """Call ``runner.run``; what comes back is awaited when it is awaitable."""
-        sent = {key: value for key, value in context.items() if key in self.sends}
-        answer = runner.run(query=query, **sent) if self.query_by_keyword else runner.run(query, **sent)
-        return await answer if inspect.isawaitable(answer) else answer
+    def call(self, runner: Any, query: str, context: dict[str, Any]) -> Any:
+        """Call ``runner.run``; what comes back is to be awaited when it is awaitable."""
+        sent = context if self.sends >= context.keys() else {key: context[key] for key in context if key in self.sends}
+        return runner.run(query=query, **sent) if self.query_by_keyword else runner.run(query, **sent)
 
 
 def plan_call(runner: Any) -> CallPlan:
@@ -56,9 +63,7 @@ def plan_call(runner: Any) -> CallPlan:
     catch_all = _catch_all(parameters)
     open_ended = catch_all is not None and catch_all != RETIRED_VAR_KEYWORD
     context = [key for key in CONTEXT if open_ended or _takes_keyword(parameters, key)]
-    positional = any(
-        p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in parameters.values()
-    )
+    positional = any(p.kind in _BY_POSITION for p in parameters.values())
     by_keyword = _takes_keyword(parameters, "query") or (catch_all is not None and not positional)
     return CallPlan(by_keyword, frozenset((*context, *lineage)))
 
@@ -71,8 +76,11 @@ def speaks_runner_contract(child: Any) -> bool:
 
 def accepts_run_lineage(child: Any) -> bool:
     """Whether its ``run`` is to be sent ``root_run_id`` and ``parent_run_id``."""
-    if getattr(child, ACCEPTS_RUN_LINEAGE, False):
-        return True
+    try:
+        if _is_marked(child):
+            return True
+    except Exception:  # noqa: S110 - a mark that cannot be read says nothing; where it is declared it is refused
+        pass
     parameters = _parameters(child)
     if parameters is None:
         return False
@@ -88,28 +96,59 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
     Raises ChildDeclarationError for anything else.
     """
     if not isinstance(child, type):
+        parameters = _parameters(child) or {}
         if speaks_runner_contract(child):
+            plan = plan_call(child)
+            _check_callable(name, child, parameters, {*plan.sends, *(("query",) if plan.query_by_keyword else ())})
             return child
-        parameters = _parameters(child)
-        if parameters is not None and "prompt" in parameters:
-            return AdaptedAgent(child, context)
+        if "prompt" in parameters:
+            adapted = AdaptedAgent(child, context)
+            _check_callable(name, child, parameters, {*adapted.sends, *(("prompt",) if adapted.by_keyword else ())})
+            return adapted
     raise ChildDeclarationError(
         f"PrebuiltChild.agent for {name!r} must expose an async run(query, ...) method (the ChildRunner protocol)"
         f" or an Agent-shaped run(prompt, ...); got {_described(child)}. {_HINT}"
     )
 
 
+def _check_callable(name: str, child: Any, parameters: "dict[str, Parameter]", by_keyword: set[str]) -> None:
+    """Raises ChildDeclarationError if no call of ours could satisfy the signature, or if it is a generator's.
+
+    The query goes by position where it is not among those that go by keyword.
+    """
+    try:
+        _is_marked(child)
+    except Exception as error:
+        problem = f"{ACCEPTS_RUN_LINEAGE} of the sub-agent {name!r} cannot be read: {error_text(error)}"
+        raise ChildDeclarationError(problem) from error
+    if inspect.isasyncgenfunction(child.run) or inspect.isgeneratorfunction(child.run):
+        raise ChildDeclarationError(f"run of the sub-agent {name!r} is a generator; it must return its response")
+    first = next((key for key, p in parameters.items() if p.kind in _BY_POSITION), None)
+    given = by_keyword if by_keyword & {"query", "prompt"} else {*by_keyword, first}
+    unmet = [
+        key
+        for key, p in parameters.items()
+        if key not in given and p.default is Parameter.empty and p.kind not in _CATCH_ALLS
+    ]
+    if unmet:
+        raise ChildDeclarationError(
+            f"run of the sub-agent {name!r} requires {', '.join(unmet)}, which no delegation sends;"
+            f" it is sent the query and, where it names them, {', '.join((*CONTEXT, *LINEAGE))}"
+        )
+
+
 class AdaptedAgent:
     """An ``Agent``-shaped child, ``run(prompt, …)`` -> ``.text``, behind the runner contract."""
 
-    __slots__ = ("_by_keyword", "_context", "_takes", "agent")
+    __slots__ = ("_context", "_takes_all", "agent", "by_keyword", "sends")
 
     def __init__(self, agent: Any, context: Any = None) -> None:
         parameters = _parameters(agent) or {}
-        self.agent = agent
+        self.agent: Any = agent
         self._context = context
-        self._by_keyword = parameters["prompt"].kind is Parameter.KEYWORD_ONLY
-        self._takes = tuple(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))
+        self.by_keyword: bool = parameters["prompt"].kind is Parameter.KEYWORD_ONLY
+        self.sends: frozenset[str] = frozenset(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))
+        self._takes_all = len(self.sends) == len(CONTEXT) + len(LINEAGE)
 
     async def run(
         self,
@@ -124,15 +163,16 @@ class AdaptedAgent:
         if self._context is not None:
             scope = self._context.current_scope() if scope is None else scope
             agent_depth = self._context.current_depth() if agent_depth is None else agent_depth
-        given = {
+        sent: dict[str, Any] = {
             "scope": scope,
             "agent_depth": agent_depth,
             "root_run_id": root_run_id,
             "parent_run_id": parent_run_id,
         }
-        sent = {key: given[key] for key in self._takes}
-        result = self.agent.run(prompt=query, **sent) if self._by_keyword else self.agent.run(query, **sent)
-        if inspect.isawaitable(result):
+        if not self._takes_all:
+            sent = {key: value for key, value in sent.items() if key in self.sends}
+        result = self.agent.run(prompt=query, **sent) if self.by_keyword else self.agent.run(query, **sent)
+        if is_awaitable(result):
             result = await result
         return _renamed(result)
 
@@ -144,12 +184,21 @@ class AdaptedAgent:
 
 
 def _renamed(result: Any) -> ChildResponse:
-    from symfonic.kernel.contracts.run_identity import current_run_identity
+    around = current_identity()
+    run_id, root_run_id, parent_run_id = (
+        getattr(result, key, None) or getattr(around, key, None) for key in ("run_id", "root_run_id", "parent_run_id")
+    )
+    return ChildResponse(
+        getattr(result, "text", ""),
+        result,
+        str(run_id or ""),
+        str(root_run_id or ""),
+        str(parent_run_id) if parent_run_id else None,
+    )
 
-    around = current_run_identity()
-    ids = [getattr(result, key, None) or getattr(around, key, None) for key in ("run_id", *LINEAGE)]
-    run_id, root_run_id, parent_run_id = (str(value) if value else None for value in ids)
-    return ChildResponse(getattr(result, "text", ""), result, run_id or "", root_run_id or "", parent_run_id)
+
+def _is_marked(child: Any) -> bool:
+    return bool(getattr(child, ACCEPTS_RUN_LINEAGE, False))
 
 
 def _parameters(child: Any) -> "dict[str, Parameter] | None":

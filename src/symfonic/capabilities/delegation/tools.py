@@ -1,27 +1,24 @@
 """Delegation as tools: ``delegate`` for programs, ``run_agent`` and ``list_agents`` for models."""
 
+import asyncio
 import logging
-import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from functools import lru_cache
+from typing import Any
 
-from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext, active_run
-from symfonic.capabilities.delegation.contracts import (
-    DelegationOutcome,
-    DelegationRecord,
-    DelegationToolSpec,
-    DelegationTrace,
-    Timing,
-)
+from symfonic.capabilities.delegation.active_run import ActiveRun
+from symfonic.capabilities.delegation.admission import Refused, consult, narrowed
+from symfonic.capabilities.delegation.bounds import DelegationRequest
+from symfonic.capabilities.delegation.call import Call
+from symfonic.capabilities.delegation.context import DelegationContext
+from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord, DelegationToolSpec
 from symfonic.capabilities.delegation.depth import DepthPolicy, lowest
-from symfonic.capabilities.delegation.names import spelled
+from symfonic.capabilities.delegation.lineage import current_identity
+from symfonic.capabilities.delegation.names import LONGEST_NAME, spelled
 from symfonic.capabilities.delegation.roster import DelegationRoster
-from symfonic.kernel.concurrency.tasks import self_cancelled
-from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted, Event
-from symfonic.kernel.contracts.messages import NO_USAGE
-from symfonic.kernel.contracts.text import encodable, error_text, task_text, to_text
-
-if TYPE_CHECKING:
-    from symfonic.kernel.contracts.run_identity import RunIdentity
+from symfonic.errors import LimitReachedError
+from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
+from symfonic.kernel.contracts.text import preview
 
 _log = logging.getLogger("symfonic.delegation")
 
@@ -52,7 +49,7 @@ class DelegationTools:
     ) -> None:
         self.roster = roster
         self.depth = depth
-        self.context = context or DelegationContext()
+        self.context: DelegationContext = context or DelegationContext()
         self._record = record
         self._specs = (
             DelegationToolSpec(
@@ -82,7 +79,7 @@ class DelegationTools:
 
         Raises nothing but a cancellation and its like.
         """
-        call = _Call(name, task)
+        call = Call(name, task)
         try:
             parent_depth = self.context.current_depth()
             policy = self._ceiling(call.caller)
@@ -91,140 +88,76 @@ class DelegationTools:
                 return call.refused(DelegationOutcome.REFUSED_DEPTH, policy.refusal())
             if name not in self.roster:
                 return call.refused(DelegationOutcome.UNKNOWN_CHILD, self._unknown(name))
-            lineage = _current_identity()
-            response = await self.roster.run(
-                name,
-                task,
-                scope=self.context.current_scope(),
-                depth=call.depth,
-                root_run_id=lineage.root_run_id if lineage else None,
-                parent_run_id=lineage.run_id if lineage else None,
-                opened=call.started,
-            )
-            await self_cancelled()
-            text = _final_text(response)
-            ids = _run_ids(response)
+            scope = narrowed(self.roster.policy(call.name), self.context.current_scope())
+            if call.caller is None or (call.caller.budget is None and not call.caller.hooks):
+                response = await self._run(call, scope)
+            else:
+                response = await self._run_within_bounds(call, call.caller, scope)
+            if cancellation_is_due():
+                await asyncio.sleep(0)  # where it arrives
+        except Refused as refusal:
+            return call.refused(DelegationOutcome.REFUSED_POLICY, str(refusal), refusal.__cause__)
         except Exception as error:
-            return call.failed(error_text(error), error)
+            return call.failed(error)
         except BaseException as error:
-            call.failed(error_text(error), error)
+            call.failed(error)
             raise
-        if not text:
-            return call.failed("it returned no final response", None, response, *ids)
-        record = call.ended(DelegationOutcome.DELIVERED, text, None, response, *ids)
-        if self._record:
-            self._tally(name)
+        record = call.answered(response)
+        if record.delivered and self._record:
+            self._tally(call.name)
         return record
+
+    async def _run_within_bounds(self, call: Call, caller: ActiveRun, scope: Any) -> Any:
+        """Run the child as the caller's hooks and budget allow. Raises Refused or LimitReachedError if they do not."""
+        budget = caller.budget
+        if caller.hooks:
+            _unless(budget.peek(caller.asked) if budget else None)  # nobody is asked about what cannot be
+            request = DelegationRequest(call.name, call.task, call.depth, scope, caller.identity)
+            call.task = (await consult(caller.hooks, request)).task
+        if budget is None:
+            return await self._run(call, scope)
+        _unless(budget.reserve_child(caller.asked, call.name, call.task))
+        left, work = budget.time_left(), self._run(call, scope)
+        return await (work if left is None else run_within(left[0], work, left[1]))
+
+    def _run(self, call: Call, scope: Any) -> Awaitable[Any]:
+        lineage = current_identity()
+        return self.roster.run(
+            call.name,
+            call.task,
+            scope=scope,
+            depth=call.depth,
+            root_run_id=lineage.root_run_id if lineage else None,
+            parent_run_id=lineage.run_id if lineage else None,
+            watch=call,
+        )
 
     def _tally(self, name: str) -> None:
         try:
             self.context.record_delegation(name)
         except Exception:  # the child has delivered; who counts it does not change that
-            _log.exception("recording the delivery of %r raised", name)
+            _log.exception("recording the delivery of %r raised (%s)", name, current_identity())
 
     def _ceiling(self, caller: ActiveRun | None) -> DepthPolicy:
-        own = self.depth.max_depth if self.depth is not None else None
-        if caller is None or caller.max_depth is None:
-            return self.depth or DepthPolicy(lowest())
-        return DepthPolicy(lowest(own, caller.max_depth))
+        own, enclosing = self.depth, caller.max_depth if caller is not None else None
+        if own is not None and (enclosing is None or own.max_depth <= enclosing):
+            return own
+        return _policy(lowest(enclosing))
 
     def _unknown(self, name: Any) -> str:
-        return encodable(f"Unknown sub-agent {name!r}. Available:\n{self.roster.describe()}")
-
-
-class _Call:
-    """One delegation in progress: its place among the caller's records, and the child's runs."""
-
-    __slots__ = ("_began", "_clock", "_fill", "_runs", "caller", "ceiling", "depth", "name", "task")
-
-    def __init__(self, name: Any, task: Any) -> None:
-        self.name = spelled(name)
-        self.task = task_text(task)
-        self.depth = 1
-        self.ceiling: int | None = None
-        self.caller = active_run()
-        self._fill = self.caller.reserve() if self.caller else None
-        self._runs: list[ActiveRun] = []
-        self._began = time.time()
-        self._clock = time.perf_counter()
-
-    def started(self, run: ActiveRun) -> None:
-        """The child's scope is open: what bounds this delegation bounds everything below it."""
-        self._runs.append(run)
-        run.tighten(self.ceiling)
-        if self.caller is not None and self.caller.observers and run.identity:
-            self.caller.emit(DelegationStarted(self.name, self.task, run.depth, self.caller.identity, run.identity))
-
-    def refused(self, outcome: DelegationOutcome, message: str) -> DelegationRecord:
-        """The child never starts."""
-        return self.ended(outcome, message)
-
-    def failed(self, problem: str, error: BaseException | None, result: Any = None, *ids: Any) -> DelegationRecord:
-        """The child could not answer."""
-        message = encodable(f"Sub-agent {self.name!r} failed: {problem}")
-        return self.ended(DelegationOutcome.CHILD_FAILED, message, error, result, *ids)
-
-    def ended(
-        self,
-        outcome: DelegationOutcome,
-        message: str,
-        error: BaseException | None = None,
-        result: Any = None,
-        run_id: str = "",
-        root_run_id: str = "",
-        parent_run_id: str | None = None,
-    ) -> DelegationRecord:
-        """Write the record, into the caller's run too, and tell the observers."""
-        run = self._runs[-1] if self._runs else None
-        trace = DelegationTrace(
-            self._caller_identity(),
-            run.identity if run else None,
-            self.task,
-            Timing(self._began, time.perf_counter() - self._clock),
-            error,
-            result,
-            sum((each.usage for each in self._runs), NO_USAGE),
-            tuple(record for each in self._runs for record in each.records),
-        )
-        record = DelegationRecord(self.name, outcome, self.depth, message, run_id, root_run_id, parent_run_id, trace)
-        if self._fill is not None:
-            self._fill(record)
-        if self.caller is not None and self.caller.observers:
-            self.caller.emit(_closing_event(record, trace))
-        return record
-
-    def _caller_identity(self) -> "RunIdentity | None":
-        if self.caller is not None and self.caller.identity is not None:
-            return self.caller.identity
+        text = spelled(name)
         try:
-            return _current_identity()
-        except Exception:  # the look-up is reported as the delegation's failure where it matters
-            return None
+            shown = f"{name!r}" if len(text) <= LONGEST_NAME else preview(text)
+        except Exception:  # a name may be any object
+            shown = repr(text)
+        return f"Unknown sub-agent {shown}. Available:\n{self.roster.describe()}"
 
 
-def _closing_event(record: DelegationRecord, trace: DelegationTrace) -> Event:
-    name, depth, outcome, message = record.name, record.depth, record.outcome, record.message
-    if trace.child is None:
-        return DelegationRefused(name, trace.task, depth, trace.caller, outcome, message)
-    return DelegationFinished(name, depth, trace.caller, trace.child, outcome, message, trace.timing.duration)
+@lru_cache
+def _policy(max_depth: int) -> DepthPolicy:
+    return DepthPolicy(max_depth)
 
 
-def _current_identity() -> "RunIdentity | None":
-    from symfonic.kernel.contracts.run_identity import current_run_identity
-
-    return current_run_identity()
-
-
-def _final_text(response: Any) -> str:
-    final = getattr(response, "final_response", None)
-    if isinstance(final, str):
-        return encodable(final.strip())
-    return to_text(final).strip() if final else ""
-
-
-def _run_ids(response: Any) -> tuple[str, str, str | None]:
-    run_id, root_run_id, parent_run_id = (
-        encodable(str(value)) if value else None
-        for value in (getattr(response, key, None) for key in ("run_id", "root_run_id", "parent_run_id"))
-    )
-    return run_id or "", root_run_id or "", parent_run_id
+def _unless(reached: LimitReachedError | None) -> None:
+    if reached is not None:
+        raise reached

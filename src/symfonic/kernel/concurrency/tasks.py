@@ -7,14 +7,19 @@ siblings. Here every task gets its own outcome, and one that swallowed a cancell
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from inspect import isawaitable
+from types import GeneratorType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 _log = logging.getLogger("symfonic.runtime")
 
-FIRST_PAUSE, LONGEST_PAUSE, MOST_ROUNDS = 0.25, 5.0, 20
-"""Seconds between cancellations of a task that goes on (doubling), and how many there are before it is left."""
+FIRST_PAUSE, LONGEST_PAUSE, MOST_ROUNDS = 0.5, 5.0, 20
+"""Seconds between cancellations of a task that goes on (doubling), and how many there are before it is left.
+
+A task that cleans up cannot be told from one that swallowed its cancellation: the first pause is what it has for that.
+"""
 
 
 async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyncio.CancelledError]:
@@ -25,15 +30,79 @@ async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyn
     once all have ended.
     """
     loop = asyncio.get_running_loop()
-    tasks = [loop.create_task(call) for call in calls]
+    calls = tuple(calls)
+    group = _Group(loop.create_future(), len(calls))
+    tasks = [loop.create_task(group.member(call)) for call in calls]
     try:
-        await _all_done(loop, tasks)
+        for task in tasks:
+            task.add_done_callback(group.ended)
+        if tasks:
+            await group.finished
+        return _outcomes(tasks)
     except asyncio.CancelledError:
         await put_down(tasks)
         raise
-    failed = [task for task in tasks if not task.cancelled() and task.exception() is not None]
-    _log_errors(failed[1:])
-    return [_outcome(task) for task in tasks]
+    finally:
+        for task, call in zip(tasks, calls, strict=True):
+            if not task.done():  # this was closed, and cannot wait
+                task.cancel()
+            elif task.cancelled():
+                call.close()  # it may never have begun
+
+
+class _Group:
+    """What tells when all of some tasks have ended.
+
+    The last one says so itself: a callback would be heard one round of the loop later. Callbacks count all the same,
+    for a task that was cancelled before its first step never gets to say anything.
+    """
+
+    __slots__ = ("_running", "_still_there", "finished")
+
+    def __init__(self, finished: "asyncio.Future[None]", size: int) -> None:
+        self.finished = finished
+        self._running = self._still_there = size
+
+    async def member(self, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await call
+        finally:
+            self._running -= 1
+            if not self._running and not self.finished.done():
+                self.finished.set_result(None)
+
+    def ended(self, _: "asyncio.Task[Any]") -> None:
+        self._still_there -= 1
+        if not self._still_there and not self.finished.done():
+            self.finished.set_result(None)
+
+
+class OverrunError(Exception):
+    """Work was ended because its ``seconds`` were over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"not finished within {seconds:g} s")
+
+
+async def run_within(seconds: float, work: Awaitable[T], late: Exception | None = None) -> T:
+    """The result of ``work``, which is cancelled and waited for when its time is over.
+
+    Raises ``late`` then, or an OverrunError, else what ``work`` raises.
+    """
+    task = asyncio.get_running_loop().create_task(_awaited(work))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        if not done:
+            await put_down([task])
+    except asyncio.CancelledError:
+        await put_down([task])
+        raise
+    finally:
+        _leave(task, work)
+    if done:
+        return task.result()
+    raise OverrunError(seconds) if late is None else late
 
 
 async def finish_within(work: Awaitable[Any], seconds: float) -> bool:
@@ -52,6 +121,8 @@ async def finish_within(work: Awaitable[Any], seconds: float) -> bool:
     except asyncio.CancelledError:
         await put_down([task])
         raise
+    finally:
+        _leave(task, work)
     if task.cancelled():
         raise RuntimeError("it cancelled itself")
     task.result()
@@ -67,65 +138,89 @@ async def put_down(tasks: Iterable["asyncio.Task[Any]"]) -> None:
     tasks = list(tasks)
     pending = [task for task in tasks if not task.done()]
     cancelled: asyncio.CancelledError | None = None
+    loop = asyncio.get_running_loop()
     pause = FIRST_PAUSE
     for _ in range(MOST_ROUNDS):
         if not pending:
             break
         for task in pending:
             task.cancel()
-        try:
-            await asyncio.wait(pending, timeout=pause)
-        except asyncio.CancelledError as again:  # what is below is cancelled already
-            cancelled = again
+        until = loop.time() + pause
+        while pending and (left := until - loop.time()) > 0:
+            try:
+                await asyncio.wait(pending, timeout=left)
+            except asyncio.CancelledError as again:  # some hosts do so all the time; what is below has its pause
+                cancelled = again
+            pending = [task for task in pending if not task.done()]
         pending = [task for task in pending if not task.done()]
         pause = min(2 * pause, LONGEST_PAUSE)
     _log_errors(tasks)
     if pending:
-        _log.error("left %d task(s) that ignore cancellation: %s", len(pending), pending)
+        _log.error("%s: left %d task(s) that ignore cancellation: %s", _run(), len(pending), pending)
     if cancelled is not None:
         raise cancelled
 
 
-async def self_cancelled() -> None:
-    """Raise the cancellation of this task that was asked for and has not arrived yet, if there is one.
+def is_awaitable(value: object) -> bool:
+    """What `inspect.isawaitable` says, without asking an abstract class about every plain value."""
+    return hasattr(type(value), "__await__") or (type(value) is GeneratorType and isawaitable(value))
+
+
+def cancellation_is_due() -> bool:
+    """Whether this task was cancelled and does not know it yet: the next time it waits it will.
 
     A child that cancels its own task and returns at once has not delivered: the task is going away.
     """
     task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        await asyncio.sleep(0)
+    return task is not None and task.cancelling() > 0
+
+
+def _leave(task: "asyncio.Task[Any]", work: Awaitable[Any]) -> None:
+    """See a task out that has ended, or one that is still there because its waiter was closed and cannot wait."""
+    if task.done():
+        _close_unbegun(task, work)
+    else:
+        task.cancel()
+        task.add_done_callback(lambda task: _close_unbegun(task, work))
+
+
+def _close_unbegun(task: "asyncio.Task[Any]", work: Awaitable[Any]) -> None:
+    """A task that was cancelled before its first step has not begun its work, which nobody else will await."""
+    if task.cancelled() and isinstance(work, Coroutine):
+        work.close()
 
 
 async def _awaited(work: Awaitable[T]) -> T:
     return await work
 
 
-async def _all_done(loop: asyncio.AbstractEventLoop, tasks: "Sequence[asyncio.Task[Any]]") -> None:
-    if not tasks:
-        return
-    finished = loop.create_future()
-    running = len(tasks)
-
-    def count(_: "asyncio.Task[Any]") -> None:
-        nonlocal running
-        running -= 1
-        if not running and not finished.done():
-            finished.set_result(None)
-
-    for task in tasks:
-        task.add_done_callback(count)
-    await finished
-
-
-def _outcome(task: "asyncio.Task[T]") -> T | asyncio.CancelledError:
-    try:
-        return task.result()
-    except asyncio.CancelledError as cancelled:
-        return cancelled
+def _outcomes(tasks: "Sequence[asyncio.Task[T]]") -> list[T | asyncio.CancelledError]:
+    """The results; the first exception is raised, and any other one logged."""
+    results: list[T | asyncio.CancelledError] = []
+    for number, task in enumerate(tasks):
+        try:
+            results.append(task.result())
+        except asyncio.CancelledError as cancelled:
+            results.append(cancelled)
+        except BaseException:
+            _log_errors(tasks[number + 1 :])
+            raise
+    return results
 
 
 def _log_errors(tasks: "Iterable[asyncio.Task[Any]]") -> None:
     """Log what nobody raises, now; the loop would, whenever the task is collected."""
     for task in tasks:
         if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-            _log.warning("a task that was given up or had failing siblings raised %r", error, exc_info=error)
+            _log.warning("%s: a task given up, or with failing siblings, raised %r", _run(), error, exc_info=error)
+
+
+def started(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    """A task that its caller puts down. For a run that is read while it goes on; everything else is waited for."""
+    return asyncio.get_running_loop().create_task(work)
+
+
+def _run() -> str:
+    from symfonic.kernel.contracts.run_identity import current_run_identity
+
+    return str(current_run_identity() or "outside any run")

@@ -58,15 +58,21 @@ def run_blocking(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
     there reaches it; elsewhere on a loop of its own. Raises SymfonicError in a thread whose loop is running:
     blocking it would stop the very loop that has to do the work.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _loop_is_running():
         way_back = _way_back.get()
         return asyncio.run(make()) if way_back is None else way_back.run(make)
     raise SymfonicError(
         "an event loop is running in this thread, so blocking it would never end: await the asynchronous call"
         " instead (await agent.run(...), await tool.ainvoke(...)), or call this from another thread"
     )
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class _WayBack:

@@ -1,9 +1,6 @@
 """What is current for the code being executed, restored on every exit."""
 
-import asyncio
-import threading
-import weakref
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -13,12 +10,11 @@ T = TypeVar("T")
 class Ambient(Generic[T]):
     """A value that is current inside a ``with`` block, in its tasks and in its threads' contexts.
 
-    A context variable alone is not enough. Its token cannot be reset from another context, and that
-    is where a generator's block ends when the garbage collector or another task closes it; and resetting
-    blocks out of order would uncover a block that is over or hide one that is not. So a block is marked
-    when it ends, and whoever opened it looks past it, and takes it off, the next time it looks. A task or thread
-    that was *started* inside the block keeps seeing it, also after its end: where a piece of work came from does
-    not change.
+    A context variable alone is not enough. Its token cannot be reset from another context, and that is where a
+    generator's block ends when the garbage collector or another task closes it; and resetting blocks out of order would
+    uncover a block that is over or hide one that is not. So a block is marked when it ends, and the context that opened
+    it takes it off the next time it looks. A task or thread that was *started* inside the block keeps seeing it, also
+    after its end: where a piece of work came from does not change.
     """
 
     __slots__ = ("_var",)
@@ -28,7 +24,9 @@ class Ambient(Generic[T]):
 
     def get(self) -> T | None:
         """The innermost open value, or None."""
-        block = settled(self._var)
+        block = self._var.get()
+        if block is not None and block.ended:
+            block = settle(self._var, block)
         return None if block is None else block.value
 
     def open(self, value: T) -> "Block[T]":
@@ -39,17 +37,17 @@ class Ambient(Generic[T]):
 class Block(Generic[T]):
     """One stretch of execution in which a value is current. Used once."""
 
-    __slots__ = ("_var", "ended", "opener", "outer", "value")
+    __slots__ = ("_var", "ended", "outer", "token", "value")
 
     def __init__(self, var: "ContextVar[Block[T] | None]", value: T) -> None:
         self._var = var
-        self.value = value
-        self.ended = False
+        self.value: T = value
+        self.ended: bool = False
 
     def __enter__(self) -> T:
-        self.opener = _executor()
-        self.outer = settled(self._var)
-        self._var.set(self)
+        outer = self._var.get()
+        self.outer: Block[T] | None = settle(self._var, outer) if outer is not None and outer.ended else outer
+        self.token: Token[Block[T] | None] = self._var.set(self)
         return self.value
 
     def __exit__(
@@ -58,32 +56,22 @@ class Block(Generic[T]):
         self.ended = True
         if self._var.get() is self:
             self._var.set(self.outer)
+            if self.outer is not None and self.outer.ended:
+                settle(self._var, self.outer)
 
 
-def settled(var: "ContextVar[Block[T] | None]") -> "Block[T] | None":
-    """The innermost block; those that ended elsewhere and were opened here are taken off first.
+def settle(var: "ContextVar[Block[T] | None]", top: "Block[T]") -> "Block[T] | None":
+    """Take off the blocks that ended elsewhere, or out of order, and were opened in this very context.
 
-    Tasks started later would otherwise take them for the ones that they were started in.
+    A token knows that: it can be reset in the context that made it, and in no copy of that. Neither a task nor a thread
+    would be such a mark: a pool's thread runs other people's work next.
     """
-    top = block = var.get()
-    if block is None or not block.ended:
-        return block
-    here = _executor()
-    while block is not None and block.ended and block.opener == here:
+    block: Block[T] | None = top
+    while block is not None and block.ended:
+        try:
+            var.reset(block.token)
+        except (ValueError, RuntimeError):  # made in another context, or taken off before
+            break
         block = block.outer
-    if block is not top:
-        var.set(block)
+    var.set(block)
     return block
-
-
-def _executor() -> object:
-    """What executes this code: a weak reference to the task, or the thread outside any.
-
-    Weak references compare by what they point at, and once it is gone by themselves, so a later task
-    at the same address is never mistaken for it.
-    """
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        task = None
-    return threading.get_ident() if task is None else weakref.ref(task)

@@ -1,21 +1,112 @@
-"""What observers are told, as it happens. An observer that raises is logged and dropped for that event."""
+"""What observers are told, as it happens, in order.
 
-from collections.abc import Callable
+Every event says where in the tree it happened and when: ``monotonic`` for measuring, ``wall`` in seconds since the
+epoch. An observer can never change a run: one that raises is logged.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from symfonic.kernel.contracts.messages import ToolCall, Usage
 
 if TYPE_CHECKING:
     from symfonic.kernel.contracts.run_identity import RunIdentity
 
 
 @dataclass(frozen=True, slots=True)
-class DelegationStarted:
-    """A child is about to run. ``caller`` is None for a delegation made outside any run."""
+class Where:
+    """A run, and the tool call being executed: its own while a tool runs, else the one that the run was made for.
 
+    ``agent`` is the name that a child was declared under, else the agent's own.
+    """
+
+    agent: str
+    run_id: str
+    parent_run_id: str | None
+    root_run_id: str
+    depth: int
+    tool_call_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """A run of an agent begins on ``task``."""
+
+    where: Where
+    monotonic: float
+    wall: float
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """A run ended; ``text`` is its answer, or why there is none. ``usage`` is that of the tree below it."""
+
+    where: Where
+    monotonic: float
+    wall: float
+    status: Literal["finished", "failed", "cancelled"]
+    text: str
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalled:
+    """A model is asked to continue a conversation of so many ``messages``."""
+
+    where: Where
+    monotonic: float
+    wall: float
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswered:
+    """A model call ended. ``error`` says why where it failed or was cancelled; ``model`` what answered, where known."""
+
+    where: Where
+    monotonic: float
+    wall: float
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    usage: Usage
+    error: str | None = None
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    """A model's tool call is carried out."""
+
+    where: Where
+    monotonic: float
+    wall: float
+    name: str
+    arguments: Mapping[str, Any] | str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinished:
+    """A tool call ended; ``text`` is what the model reads."""
+
+    where: Where
+    monotonic: float
+    wall: float
+    name: str
+    text: str
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationStarted:
+    """A child is about to run. ``where`` is its caller's place."""
+
+    where: Where
+    monotonic: float
+    wall: float
     name: str
     task: str
-    depth: int
-    caller: "RunIdentity | None"
     child: "RunIdentity"
 
 
@@ -23,26 +114,54 @@ class DelegationStarted:
 class DelegationRefused:
     """A delegation ended before any child ran. ``outcome`` is a `DelegationOutcome`'s value."""
 
+    where: Where
+    monotonic: float
+    wall: float
     name: str
     task: str
-    depth: int
-    caller: "RunIdentity | None"
     outcome: str
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class DelegationFinished:
-    """A child's run ended, well or not. ``duration`` is in seconds."""
+class DelegationRetried:
+    """A delegation's child failed and is about to run again, as ``child`` in place of ``failed``."""
 
+    where: Where
+    monotonic: float
+    wall: float
     name: str
-    depth: int
-    caller: "RunIdentity | None"
+    failed: "RunIdentity"
+    child: "RunIdentity"
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationFinished:
+    """A delegation that had started ended, well or not. ``child`` is its latest run, ``duration`` in seconds."""
+
+    where: Where
+    monotonic: float
+    wall: float
+    name: str
     child: "RunIdentity"
     outcome: str
     message: str
     duration: float
 
 
-Event: TypeAlias = DelegationStarted | DelegationRefused | DelegationFinished
-Observer: TypeAlias = Callable[[Event], object]
+Event: TypeAlias = (
+    RunStarted
+    | RunFinished
+    | ModelCalled
+    | ModelAnswered
+    | ToolStarted
+    | ToolFinished
+    | DelegationStarted
+    | DelegationRefused
+    | DelegationRetried
+    | DelegationFinished
+)
+Observer: TypeAlias = Callable[[Event], Awaitable[object] | object]
+Tell: TypeAlias = Callable[..., None]
+"""``tell(EventClass, *payload)``: make an event of this place and time, and tell the observers, if there are any."""

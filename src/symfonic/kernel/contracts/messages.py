@@ -1,12 +1,16 @@
 """What is said in a run: messages, tool calls, and what they cost."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from symfonic.kernel.contracts.facts import fact
 
 Role = Literal["system", "user", "assistant", "tool"]
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's wish to call a tool.
@@ -20,6 +24,7 @@ class ToolCall:
     arguments: Mapping[str, Any] | str
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation.
@@ -35,6 +40,7 @@ class Message:
     name: str | None = None
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What was spent: tokens, and calls made (failed ones count). Values add up."""
@@ -54,3 +60,20 @@ class Usage:
 
 
 NO_USAGE = Usage()
+
+
+def total(parts: Sequence[Usage]) -> Usage:
+    """What the parts come to. A list that another thread is appending to may be given."""
+    if len(parts) <= 1:
+        return parts[0] if parts else NO_USAGE
+    inputs = outputs = models = tools = 0
+    for part in parts:
+        inputs += part.input_tokens
+        outputs += part.output_tokens
+        models += part.model_calls
+        tools += part.tool_calls
+    return Usage(inputs, outputs, models, tools)
+
+
+current_tool_call: ContextVar[str | None] = ContextVar("symfonic_tool_call", default=None)
+"""The id of the model's tool call that this code carries out, or None outside any."""

@@ -4,21 +4,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import Message, ToolCall
 from symfonic.kernel.contracts.tool import Tool
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class ModelReply:
     """What a model answers: text, tool calls, or both, and the tokens it took.
 
-    A reply without tool calls ends the run; its text is the answer.
+    A reply without tool calls ends the run; its text is the answer. ``model`` says what answered, for whoever prices
+    it: ``PROVIDER:NAME``, or ``https://HOST/NAME`` for a server known by its address; blank where nobody knows.
     """
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     input_tokens: int = 0
     output_tokens: int = 0
+    model: str = ""
 
 
 @runtime_checkable

@@ -12,19 +12,28 @@ from symfonic.kernel.contracts.events import Observer
 class Options:
     """How an agent runs.
 
-    ``max_steps`` bounds the model calls of one run. ``observers`` are told of every delegation of the
+    ``max_steps`` bounds the model calls of one run. ``observers``, sync or async, are told of every event of the
     agent's runs and of the runs below them. ``resolve_scope`` supplies the scope of a run that was given none.
+    ``on_delegate``, sync or async, is asked before every child of the tree starts, and may veto or rewrite.
     Raises ConfigurationError if a value is of the wrong kind.
     """
 
     max_steps: int = 50
     observers: tuple[Observer, ...] = ()
     resolve_scope: Callable[[], Any] | None = None
+    on_delegate: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.max_steps, bool) or not isinstance(self.max_steps, int) or self.max_steps < 1:
             raise ConfigurationError(f"Options.max_steps must be an int >= 1, got {self.max_steps!r}")
-        if not isinstance(self.observers, tuple) or not all(callable(each) for each in self.observers):
-            raise ConfigurationError(f"Options.observers must be a tuple of callables, got {self.observers!r}")
-        if self.resolve_scope is not None and not callable(self.resolve_scope):
-            raise ConfigurationError(f"Options.resolve_scope must be callable, got {self.resolve_scope!r}")
+        check_observers("Options.observers", self.observers)
+        for name in ("resolve_scope", "on_delegate"):
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                raise ConfigurationError(f"Options.{name} must be callable, got {value!r}")
+
+
+def check_observers(what: str, observers: Any) -> None:
+    """Raises ConfigurationError, naming ``what``, if this is not a tuple of callables."""
+    if not isinstance(observers, tuple) or not all(callable(each) for each in observers):
+        raise ConfigurationError(f"{what} must be a tuple of callables, got {observers!r}")

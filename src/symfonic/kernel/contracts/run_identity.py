@@ -7,12 +7,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from symfonic.kernel.contracts.ambient import Ambient
+from symfonic.kernel.contracts.facts import fact
 
 _current: Ambient["RunIdentity"] = Ambient("symfonic_run_identity")
 _clock = threading.Lock()
 _last_tick = 0
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
     """Where a run stands in its tree. Ids are UUIDv7 text; ``parent_run_id`` is None for a root."""

@@ -12,7 +12,7 @@ from symfonic.kernel.contracts.text import encodable, preview
 from symfonic.kernel.contracts.tool import Tool
 
 
-class BadCallError(Exception):
+class BadCallError(ValueError):
     """A call that is not carried out; its text is what the model reads."""
 
 
@@ -21,14 +21,16 @@ class CompiledTool:
     """A tool with a schema of its own copy, and what a call of it must and may name."""
 
     tool: Tool
-    required: tuple[str, ...]
+    required: frozenset[str]
     known: frozenset[str]
     open_ended: bool
 
     def arguments(self, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
         """What a model sent, as the mapping to invoke the tool with. Raises BadCallError."""
         arguments = _parsed(self.tool.name, sent)
-        missing = [key for key in self.required if key not in arguments]
+        if self.required <= arguments.keys() <= self.known:
+            return arguments
+        missing = [key for key in self.tool.parameters["properties"] if key in self.required and key not in arguments]
         surplus = [] if self.open_ended else [key for key in arguments if key not in self.known]
         if not missing and not surplus:
             return arguments
@@ -82,14 +84,59 @@ def compile_tool(tool: Tool) -> CompiledTool:
     if undeclared:
         raise ConfigurationError(f"the tool {tool.name!r} requires {undeclared!r}, which its schema does not describe")
     open_ended = bool(schema.get("additionalProperties", False)) or "patternProperties" in schema
-    return CompiledTool(replace(tool, parameters=schema), required, frozenset(properties), open_ended)
+    return CompiledTool(
+        replace(tool, parameters=frozen(schema)), frozenset(required), frozenset(properties), open_ended
+    )
+
+
+def _refuse(*_: Any, **__: Any) -> Any:
+    raise TypeError("this is part of a compiled plan and cannot be changed; copy it first")
+
+
+_REFUSE: Any = _refuse  # in the place of methods of any type
+
+
+class _FrozenDict(dict[str, Any]):
+    """A dictionary that JSON encoders take for one, and that nobody changes: models are shown the plan's own."""
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _REFUSE
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (dict, (dict(self),))  # copies, pickled ones too, are their maker's to change
+
+    def __deepcopy__(self, memo: Any) -> dict[str, Any]:
+        return {key: copy.deepcopy(value, memo) for key, value in self.items()}
+
+
+class _FrozenList(list[Any]):
+    """The same for lists."""
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _REFUSE
+    append = clear = extend = insert = pop = remove = reverse = sort = _REFUSE
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (list, (list(self),))
+
+    def __deepcopy__(self, memo: Any) -> list[Any]:
+        return [copy.deepcopy(value, memo) for value in self]
+
+
+def frozen(value: Any) -> Any:
+    """The same value with its dictionaries and lists unchangeable, all the way down."""
+    if isinstance(value, Mapping):
+        return _FrozenDict({key: frozen(item) for key, item in value.items()})
+    if isinstance(value, list | tuple):
+        return _FrozenList([frozen(item) for item in value])
+    return value
 
 
 def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+    if isinstance(sent, Mapping):
+        return {key if type(key) is str else str(key): item for key, item in sent.items()}
     value: Any = sent or {}
     if isinstance(sent, str):
         try:
-            value = json.loads(sent) if sent.strip() else {}
+            value = encodable_value(json.loads(sent)) if sent.strip() else {}
         except (ValueError, RecursionError) as error:
             raise BadCallError(
                 f"Tool {name!r} was not called: its arguments are not JSON ({type(error).__name__}): {preview(sent)}"
@@ -97,7 +144,7 @@ def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any
     if not isinstance(value, Mapping):
         shown = preview(sent if isinstance(sent, str) else repr(sent))
         raise BadCallError(f"Tool {name!r} was not called: its arguments must be a JSON object, got {shown}")
-    return {encodable(str(key)): encodable_value(item) for key, item in value.items()}
+    return dict(value)
 
 
 def encodable_value(value: Any) -> Any:

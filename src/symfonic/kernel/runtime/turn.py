@@ -8,18 +8,22 @@ from typing import Any, overload
 
 from symfonic.errors import MaxStepsError, ModelError
 from symfonic.kernel.concurrency.tasks import run_together
-from symfonic.kernel.contracts.messages import Message, ToolCall, Usage
+from symfonic.kernel.contracts.events import ModelAnswered, ModelCalled, Tell, ToolFinished, ToolStarted
+from symfonic.kernel.contracts.facts import fact
+from symfonic.kernel.contracts.messages import Message, ToolCall, Usage, current_tool_call
 from symfonic.kernel.contracts.model import Model, ModelReply
 from symfonic.kernel.contracts.text import encodable, error_text, to_text
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError, Plan, encodable_value
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One run's way through the loop.
 
-    ``offered`` are the tools the model is shown, ``spend`` is told of every model call and its tool calls.
+    ``offered`` are the tools the model is shown. ``admit`` is asked before every model call and raises where there
+    may be none. ``spend`` is told of every model call and its tool calls, ``tell`` of everything that happens.
     """
 
     model: Model
@@ -28,6 +32,8 @@ class Turn:
     max_steps: int
     run_id: str
     spend: Callable[[Usage], None]
+    admit: Callable[[], None] | None = None
+    tell: Tell | None = None
 
     async def run(self, messages: list[Message]) -> str:
         """Continue ``messages``, in place, to the answer.
@@ -37,8 +43,8 @@ class Turn:
         """
         for step in range(1, self.max_steps + 1):
             reply = await self._ask(Conversation(messages))
-            calls = _with_unique_ids(reply.tool_calls)
-            messages.append(Message("assistant", encodable(reply.text), calls))
+            calls = reply.tool_calls
+            messages.append(Message("assistant", reply.text, calls))
             if not calls:
                 return messages[-1].text
             if step == self.max_steps:
@@ -55,25 +61,48 @@ class Turn:
         )
 
     async def _ask(self, messages: "Conversation") -> ModelReply:
+        if self.admit is not None:
+            self.admit()
+        if self.tell is not None:
+            self.tell(ModelCalled, len(messages))
         reply: ModelReply | None = None
+        problem: str | None = "cancelled"
         try:
             reply = _checked(await self.model.complete(messages, self.offered))
+            problem = None
             return reply
         except Exception as error:
-            raise ModelError(f"the model failed: {type(error).__name__}: {error_text(error)}", self.run_id) from error
+            problem = f"{type(error).__name__}: {error_text(error)}"
+            raise ModelError(f"the model failed: {problem}", self.run_id) from error
         finally:  # a call that failed or was cancelled is a call all the same
-            self.spend(_cost(reply))
+            cost = _cost(reply)
+            self.spend(cost)
+            if self.tell is not None:
+                said = reply or ModelReply()
+                self.tell(ModelAnswered, said.text, _copied(said.tool_calls), cost, problem, said.model)
 
     async def _execute(self, call: ToolCall) -> Message:
+        current_tool_call.set(call.id)  # in a task of its own, so there is nothing to restore
+        if self.tell is None:
+            return _tool_message(call, (await self._result(call))[0])
+        self.tell(ToolStarted, call.name, _encodable_arguments(call))
+        text, failed = "cancelled", True
+        try:
+            text, failed = await self._result(call)
+        finally:
+            self.tell(ToolFinished, call.name, text, failed)
+        return _tool_message(call, text)
+
+    async def _result(self, call: ToolCall) -> tuple[str, bool]:
+        """What the model reads of a call, and whether that is an error."""
         try:
             tool = self.plan.find(call.name, self.offered)
             value = await tool.tool.invoke(tool.arguments(call.arguments))
-            text = to_text(value)
+            return to_text(value), False
         except BadCallError as problem:
-            text = str(problem)
+            return str(problem), True
         except Exception as error:
-            text = f"Tool {call.name!r} failed: {error_text(error)}"
-        return _tool_message(call, text)
+            return f"Tool {call.name!r} failed: {error_text(error)}", True
 
 
 class Conversation(Sequence[Message]):
@@ -114,16 +143,34 @@ def _checked(reply: Any) -> ModelReply:
         raise TypeError(f"it returned {type(reply).__name__}, expected ModelReply")
     if not isinstance(reply.text, str):
         raise TypeError(f"its reply's text is {type(reply.text).__name__}, expected str")
+    if not isinstance(reply.model, str):
+        raise TypeError(f"its reply's model is {type(reply.model).__name__}, expected str")
+    if not _is_count(reply.input_tokens) or not _is_count(reply.output_tokens):
+        told = (reply.input_tokens, reply.output_tokens)
+        raise TypeError(f"its reply counts {told!r} tokens, expected an int >= 0 for each")
+    if type(reply.tool_calls) is not tuple and not isinstance(
+        reply.tool_calls, Sequence
+    ):  # a generator would be empty once it was looked at
+        raise TypeError(f"its reply's tool_calls are {type(reply.tool_calls).__name__}, expected a tuple")
     for call in reply.tool_calls:
-        if not isinstance(call, ToolCall) or not isinstance(call.name, str):
-            raise TypeError(f"its reply has {call!r} for a tool call, expected ToolCall")
-    return reply
+        if not isinstance(call, ToolCall) or not isinstance(call.name, str) or not isinstance(call.id, str | None):
+            raise TypeError(f"its reply has {call!r} for a tool call, expected ToolCall with text for id and name")
+    calls = _with_unique_ids(reply.tool_calls) if reply.tool_calls else ()
+    if not calls and reply.text.isascii() and reply.model.isascii():
+        return reply
+    tokens = reply.input_tokens, reply.output_tokens
+    return ModelReply(encodable(reply.text), calls, *tokens, encodable(reply.model))
+
+
+def _is_count(tokens: Any) -> bool:
+    """Less than none would give budget back, and what has more than 63 bits may be more than Python prints."""
+    return type(tokens) is int and 0 <= tokens < 2**63
 
 
 def _cost(reply: ModelReply | None) -> Usage:
     if reply is None:
         return Usage(model_calls=1)
-    return Usage(reply.input_tokens or 0, reply.output_tokens or 0, 1, len(reply.tool_calls))
+    return Usage(reply.input_tokens, reply.output_tokens, 1, len(reply.tool_calls))
 
 
 def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
@@ -137,6 +184,11 @@ def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
         seen.add(call_id)
         unique.append(ToolCall(call_id, encodable(call.name), _encodable_arguments(call)))
     return tuple(unique)
+
+
+def _copied(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """The calls for those who watch, who may change nothing."""
+    return tuple(ToolCall(call.id, call.name, _encodable_arguments(call)) for call in calls)
 
 
 def _encodable_arguments(call: ToolCall) -> Any:

@@ -13,7 +13,9 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}://[^\s,;\"'`<>]*[^\s,;\"'`<>.?!)]", r
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+")
 _DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:\d{2})?)?\b")
 _PATH = re.compile(
-    r"(?<![\w/.:~-])(?:(?:~|\.{1,2})?/[\w.@/+-]*[\w/]|[\w.@+-]+/[\w.@/+-]*[\w/]|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,9})(?![\w/])"
+    r"(?<![\w/.:~-])(?:(?:~|\.{1,2})?/[\w.@/+-]*[\w/]"
+    r"|(?<![@+])[\w.@+-]+/[\w.@/+-]*[\w/]"  # tried once, not again behind every @ of a long row
+    r"|[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,9})(?![\w/])"
 )
 _NUMBER = re.compile(r"(?<![\w.,/-])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?![\w/]|[.,-]\w)")
 _SPELT = "zero one two three four five six seven eight nine ten eleven twelve"

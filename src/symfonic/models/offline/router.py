@@ -161,6 +161,6 @@ def _heading(part: str) -> str:
 
 def _abilities(targets: Sequence[_Target]) -> str:
     if not targets:
-        return "Nothing can be done here: there are no tools and no sub-agents."
+        return "Nothing can be done here: no tools and no sub-agents are offered."
     lines = [f"  - {each.candidate.name}: {' '.join(each.candidate.description.split())}" for each in targets]
     return "\n".join(["What can be done here:", *lines])

@@ -1,0 +1,1 @@
+"""Bridges to other packages. Each module names the package that it needs."""

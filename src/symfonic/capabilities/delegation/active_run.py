@@ -1,0 +1,260 @@
+"""The run that code is executing in: where it stands, what bounds it, and what it has done so far.
+
+The active run is ambient: seen by everything inside it, in tasks and threads that carry the context.
+"""
+
+import logging
+import time
+from asyncio import CancelledError
+from collections.abc import Callable
+from inspect import isawaitable, iscoroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from symfonic.capabilities.delegation.bounds import Bounds, Hook, check_covered
+from symfonic.capabilities.delegation.budget import Asked, Budget, Slot
+from symfonic.capabilities.delegation.contracts import DelegationRecord
+from symfonic.capabilities.delegation.depth import coerce_depth
+from symfonic.capabilities.delegation.lineage import current_identity
+from symfonic.kernel.contracts.ambient import Ambient
+from symfonic.kernel.contracts.events import Observer, Where
+from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call, total
+
+if TYPE_CHECKING:
+    from symfonic.kernel.contracts.run_identity import RunIdentity
+
+_active: Ambient["ActiveRun"] = Ambient("symfonic_active_run")
+_log = logging.getLogger("symfonic.delegation")
+
+
+def active_run() -> "ActiveRun | None":
+    """The run that this code is executing in, or None outside any."""
+    return _active.get()
+
+
+class ActiveRun:
+    """A run in progress. What it did is counted until it ends, and never afterwards.
+
+    ``agent`` is the name of what runs. What bounds it can only be tightened.
+    Appending to a list is atomic, so deliveries from tasks and threads are all counted without a lock.
+    """
+
+    __slots__ = (
+        "_adoptable",
+        "_budget",
+        "_delegated",
+        "_depth",
+        "_hooks",
+        "_max_depth",
+        "_open",
+        "_outer",
+        "_records",
+        "_spent",
+        "agent",
+        "asked",
+        "identity",
+        "observers",
+        "scope",
+        "slot",
+    )
+
+    def __init__(
+        self,
+        depth: int,
+        scope: Any = None,
+        identity: "RunIdentity | None" = None,
+        outer: "ActiveRun | None" = None,
+        agent: str = "",
+    ) -> None:
+        self._depth = depth if outer is None else max(depth, outer.depth)
+        self.scope: Any = scope
+        if outer is not None:
+            self.scope = outer.scope
+            self.narrow(scope)
+        self.identity: RunIdentity | None = identity
+        self.agent: str = agent
+        self._max_depth: int | None = outer.max_depth if outer else None
+        self.observers: tuple[Observer, ...] = outer.observers if outer else ()
+        self._hooks: tuple[Hook, ...] = outer.hooks if outer else ()
+        self._budget: Budget | None = outer.budget if outer else None
+        self.slot: Slot | None = outer.slot if outer else None
+        same = outer is not None and outer.identity is identity  # a scope inside a run is no run of its own
+        self.asked: Asked = outer.asked if outer is not None and same else Asked()
+        self._outer = outer
+        self._open = True
+        self._adoptable = False
+        self._delegated: list[str] = []
+        self._records: list[list[DelegationRecord]] = []
+        self._spent: list[Usage] = []
+
+    @property
+    def depth(self) -> int:
+        """How deep the run is; never less deep than the run it was opened in."""
+        return self._depth
+
+    @property
+    def max_depth(self) -> int | None:
+        """The ceiling in force, the lowest on the path; None where none is stated."""
+        return self._max_depth
+
+    @property
+    def budget(self) -> Budget | None:
+        """What the tree may still spend, or None where nothing limits it."""
+        return self._budget
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """Who is asked before a child starts, outermost first."""
+        return self._hooks
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the run goes on."""
+        return self._open
+
+    @property
+    def delegated(self) -> tuple[str, ...]:
+        """The names of the children that delivered, in that order, one entry a delivery."""
+        return tuple(self._delegated)
+
+    @property
+    def records(self) -> tuple[DelegationRecord, ...]:
+        """The delegations of this run that have ended, in the order they began."""
+        if not self._records:
+            return ()
+        return tuple(record for place in tuple(self._records) for record in place)
+
+    @property
+    def usage(self) -> Usage:
+        """What this run and everything below it has spent."""
+        return total(self._spent)
+
+    def count_delivery(self, name: str) -> None:
+        """Add a delivery to the tally."""
+        if self._open:
+            self._delegated.append(name)
+
+    def spend(self, usage: Usage) -> None:
+        """Add what this run spent itself."""
+        if self._budget is not None:
+            self._budget.spend_tokens(usage.input_tokens + usage.output_tokens)
+        self.absorb(usage)
+
+    def absorb(self, usage: Usage) -> None:
+        """Add what a run below has spent, when it has ended."""
+        if self._open:
+            self._spent.append(usage)
+
+    def reserve(self) -> Callable[[DelegationRecord], None]:
+        """Keep the next place among the records; the function returned fills it."""
+        place: list[DelegationRecord] = []
+        if self._open:
+            self._records.append(place)
+
+        def fill(record: DelegationRecord) -> None:
+            if self._open:
+                place.append(record)
+
+        return fill
+
+    def tighten(self, bounds: Bounds) -> None:
+        """Take on bounds besides those in force: none of them can be loosened."""
+        if bounds.max_depth is not None:
+            self.lower_ceiling(bounds.max_depth)
+        for limits in bounds.limits:
+            self._budget = Budget(limits, self._budget)
+        for observer in bounds.observers:
+            if observer not in self.observers:  # in a cycle the same agent's come again
+                self.observers += (observer,)
+        for hook in bounds.hooks:
+            if hook not in self._hooks:
+                self._hooks += (hook,)
+
+    def lower_ceiling(self, max_depth: int) -> None:
+        """Let nothing below run deeper than this."""
+        if self._max_depth is None or max_depth < self._max_depth:
+            self._max_depth = max_depth
+
+    def narrow(self, scope: Any) -> None:
+        """Take on a scope, if there is one. Raises ConfigurationError if the present one covers it not."""
+        if scope is not None and scope is not self.scope:
+            check_covered(self.scope, scope)
+            self.scope = scope
+
+    def offer(self) -> None:
+        """Let the run of ours that is called next be this very run."""
+        self._adoptable = True
+
+    def adopt(self, depth: int, parent_run_id: str | None) -> bool:
+        """Whether a run called with these is this very run; yes at most once."""
+        parent = self.identity.parent_run_id if self.identity else None
+        if not (self._adoptable and self._open and depth == self.depth and parent_run_id == parent):
+            return False
+        self._adoptable = False
+        return True
+
+    def tell(self, event: Callable[..., Any], *payload: Any) -> None:
+        """Make an event of this place and time, and tell the observers, if there are any."""
+        if not self.observers:
+            return
+        made = event(self._where(), time.monotonic(), time.time(), *payload)
+        for observer in self.observers:
+            try:
+                answer = observer(made)
+            except (Exception, CancelledError):  # the result of a run must not depend on who watches it
+                _log.exception("an observer raised on %s of run %s", type(made).__name__, made.where.run_id)
+                continue
+            if isawaitable(answer):
+                if iscoroutine(answer):
+                    answer.close()
+                _log.error("observer %r returned an awaitable: an async observer must be an async function", observer)
+
+    def finish(self) -> None:
+        """End the run: what it spent is its outer run's too."""
+        usage = self.usage
+        self._open = False
+        if self._outer is not None and usage != NO_USAGE:
+            self._outer.absorb(usage)
+
+    def _where(self) -> Where:
+        identity, call = self.identity, current_tool_call.get()
+        if identity is None:
+            return Where(self.agent, "", None, "", self.depth, call)
+        return Where(self.agent, identity.run_id, identity.parent_run_id, identity.root_run_id, self.depth, call)
+
+
+class RunScope:
+    """Opens an `ActiveRun` for the code inside and ends it on every exit; for ``with`` and for ``async with``.
+
+    What is not given is the enclosing run's, and ``bounds`` only tighten that one's. The identity is the current one.
+    """
+
+    __slots__ = ("_agent", "_block", "_bounds", "_depth", "_run", "_scope")
+
+    def __init__(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> None:
+        self._depth = depth
+        self._scope = scope
+        self._bounds = bounds
+        self._agent = agent
+
+    def __enter__(self) -> ActiveRun:
+        run = ActiveRun(coerce_depth(self._depth), self._scope, current_identity(), _active.get(), self._agent)
+        if self._bounds is not None:
+            run.tighten(self._bounds)
+        self._run = run
+        self._block = _active.open(run)
+        return self._block.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._block.__exit__(kind, error, trace)
+        self._run.finish()
+
+    async def __aenter__(self) -> ActiveRun:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)

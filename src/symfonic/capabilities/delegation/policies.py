@@ -1,0 +1,203 @@
+"""What stands around a child: each policy is a start wrapping a start, folded in `fold`."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias
+
+from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
+from symfonic.capabilities.delegation.bounds import ChildPolicy
+from symfonic.capabilities.delegation.budget import Budget, Slot, lent, place_of_child
+from symfonic.capabilities.delegation.errors import ConfigurationError
+from symfonic.capabilities.delegation.lineage import identities
+from symfonic.capabilities.delegation.runner_adapter import plan_call
+from symfonic.errors import LimitReachedError
+from symfonic.kernel.concurrency.places import Places
+from symfonic.kernel.concurrency.tasks import cancellation_is_due, is_awaitable, run_within
+from symfonic.kernel.contracts.ambient import Ambient
+from symfonic.kernel.contracts.facts import fact
+
+_turns: Ambient["tuple[Turn, ...]"] = Ambient("symfonic_turns")
+
+
+@fact
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One child to be started: its task, its place in the tree, who watches every attempt, and what it holds to run."""
+
+    name: str
+    query: str
+    scope: Any
+    depth: int
+    root_run_id: str | None
+    parent_run_id: str | None
+    watch: "Watch | None"
+    slot: Slot | None = None
+
+
+class Watch(Protocol):
+    """Told of each attempt at a child from inside the child's scope.
+
+    From inside, since reading an answer or an error may run the child's own code, which stays the child's.
+    """
+
+    def opened(self, run: ActiveRun) -> None:
+        """The scope is open; the child starts next."""
+        ...
+
+    def returned(self, response: Any) -> None:
+        """The child returned. What this raises is the child's failure."""
+        ...
+
+    def raised(self, error: BaseException) -> None:
+        """The child, or reading its response, raised."""
+        ...
+
+
+Starter: TypeAlias = Callable[[Start], Coroutine[Any, Any, Any]]
+
+
+def fold(runner: Any, policy: ChildPolicy | None) -> Starter:
+    """The child's runner behind its policies, outermost last.
+
+    The parent's place is lent, the child waits for its turn and then for a place of its own in the tree; in both it is
+    given its time, for all attempts, each in a scope. A place in the tree is waited for last: whoever holds one runs.
+    """
+    start = in_own_scope(runner)
+    if policy is not None and policy.retries:
+        start = retried(start, policy.retries)
+    if policy is not None and policy.timeout is not None:
+        start = timed(start, policy.timeout)
+    if policy is not None and policy.max_concurrency is not None:
+        return lending(few_at_once(in_tree(start), policy.max_concurrency))
+    return lending(in_tree(start))
+
+
+def in_own_scope(runner: Any) -> Starter:
+    """Call the runner inside a scope of its own; this is the one place where a child's scope is opened.
+
+    Every runner is called so, also one whose signature cannot take what the scope holds.
+    """
+    plan = plan_call(runner)
+
+    async def start(child: Start) -> Any:
+        module = identities()
+        with (
+            module.run_identity_scope(module.RunIdentity.under(child.root_run_id, child.parent_run_id)),
+            RunScope(depth=child.depth, scope=child.scope, agent=child.name) as run,
+        ):
+            run.offer()
+            run.slot = child.slot
+            if child.watch is not None:
+                child.watch.opened(run)
+            context = {
+                "scope": run.scope,
+                "agent_depth": child.depth,
+                "root_run_id": child.root_run_id,
+                "parent_run_id": child.parent_run_id,
+            }
+            try:
+                response = plan.call(runner, child.query, context)
+                while is_awaitable(response):  # an async run may return what another one gave it
+                    response = await response
+                if child.watch is not None:
+                    child.watch.returned(response)
+            except BaseException as error:
+                if child.watch is not None:
+                    child.watch.raised(error)
+                raise
+            return response
+
+    return start
+
+
+def retried(start: Starter, retries: int) -> Starter:
+    """Start again after a failure, with growing pauses.
+
+    A spent limit or a broken declaration is no such failure, nor is one that comes after a cancellation.
+    """
+    try:
+        import stamina
+    except ImportError as error:
+        raise ConfigurationError("ChildPolicy(retries=...) needs stamina: pip install stamina") from error
+
+    def worth_it(error: BaseException) -> bool:
+        if not isinstance(error, Exception) or cancellation_is_due():
+            return False
+        return not isinstance(error, LimitReachedError | ConfigurationError)
+
+    async def again(child: Start) -> Any:
+        answer: Any = None
+        async for attempt in stamina.retry_context(on=worth_it, attempts=retries + 1, timeout=None):
+            with attempt:
+                answer = await start(child)
+        return answer
+
+    return again
+
+
+def timed(start: Starter, seconds: float) -> Starter:
+    """End the child when its time is over. Raises OverrunError then."""
+
+    async def in_time(child: Start) -> Any:
+        return await run_within(seconds, start(child))
+
+    return in_time
+
+
+def in_tree(start: Starter) -> Starter:
+    """Wait for a place among the children that run at once in the tree, where that is limited."""
+
+    async def in_place(child: Start, budget: Budget) -> Any:
+        async with place_of_child(budget) as slot:
+            return await start(replace(child, slot=slot))
+
+    def begin(child: Start) -> Coroutine[Any, Any, Any]:
+        caller = active_run()
+        if caller is None or caller.budget is None or not caller.budget.counts_running():
+            return start(child)
+        return in_place(child, caller.budget)
+
+    return begin
+
+
+class Turn:
+    """A delegation's place among those of one child. Compared by what it is, not by what it holds."""
+
+    __slots__ = ("over", "places")
+
+    def __init__(self, places: Places) -> None:
+        self.places: Places = places
+        self.over: bool = False
+
+
+def few_at_once(start: Starter, most: int) -> Starter:
+    """Let so many run at once, and the others wait for their turn.
+
+    What a child is asked by way of itself belongs to its own turn: waiting for another would never end.
+    """
+    places = Places(most)
+
+    async def in_turn(child: Start) -> Any:
+        around = _turns.get() or ()
+        if any(turn.places is places and not turn.over for turn in around):
+            return await start(child)
+        await places.acquire()
+        turn = Turn(places)
+        try:
+            with _turns.open((*around, turn)):
+                return await start(child)
+        finally:
+            turn.over = True
+            places.release()
+
+    return in_turn
+
+
+def lending(start: Starter) -> Starter:
+    """Let others have the parent's place in the tree for as long as it waits for this child."""
+
+    def begin(child: Start) -> Coroutine[Any, Any, Any]:
+        caller = active_run()
+        return start(child) if caller is None or caller.slot is None else lent(caller.slot, start(child))
+
+    return begin

@@ -1,0 +1,128 @@
+"""A tree of records, counted and written down."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord
+from symfonic.capabilities.delegation.runner_adapter import ChildResponse
+from symfonic.errors import LimitReachedError
+from symfonic.kernel.contracts.text import class_name, encodable, error_text, is_finished_run, plain
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The delegations of a whole tree, counted: by how they ended, and by the child that was asked."""
+
+    by_outcome: dict[DelegationOutcome, int]
+    by_child: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.by_outcome.values())
+
+
+def walk(records: Iterable[DelegationRecord]) -> Iterator[DelegationRecord]:
+    """Every record of the tree, each before its children."""
+    waiting = list(records)[::-1]
+    while waiting:
+        record = waiting.pop()
+        yield record
+        waiting.extend(reversed(record.children))
+
+
+def tally(records: Iterable[DelegationRecord]) -> Tally:
+    """Count every record of the tree once."""
+    outcomes: Counter[DelegationOutcome] = Counter()
+    children: Counter[str] = Counter()
+    for record in walk(records):
+        outcomes[record.outcome] += 1
+        children[record.name] += 1
+    return Tally(dict(outcomes), dict(children))
+
+
+def record_dict(record: DelegationRecord) -> dict[str, Any]:
+    """A record and everything below it as plain values that JSON can hold; docs/records.schema.json describes it.
+
+    Errors are given by class and safe text, the child's whole result in its JSON form.
+    """
+    top: dict[str, Any] = {}
+    waiting = [(record, top)]
+    while waiting:  # a tree may be deeper than Python's stack
+        each, target = waiting.pop()
+        target.update(_shallow(each))
+        for child in each.children:
+            below: dict[str, Any] = {}
+            target["children"].append(below)
+            waiting.append((child, below))
+    return top
+
+
+def json_text(value: Any) -> str:
+    """Plain values as JSON text, however deep; the standard library's encoder is bounded by Python's stack."""
+    written: list[str] = []
+    waiting: list[tuple[bool, Any]] = [(False, value)]
+    while waiting:
+        is_text, each = waiting.pop()
+        if is_text:
+            written.append(each)
+            continue
+        inner: list[tuple[bool, Any]] = []
+        if isinstance(each, dict):
+            for key, item in each.items():
+                inner += (True, f"{', ' if inner else ''}{json.dumps(key, ensure_ascii=False)}: "), (False, item)
+            inner = [(True, "{"), *inner, (True, "}")]
+        elif isinstance(each, list):
+            for item in each:
+                inner += (True, ", " if inner else ""), (False, item)
+            inner = [(True, "["), *inner, (True, "]")]
+        else:
+            written.append(json.dumps(each, ensure_ascii=False))
+        waiting.extend(reversed(inner))
+    return encodable("".join(written))
+
+
+def _shallow(record: DelegationRecord) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "name": record.name,
+        "outcome": record.outcome.value,
+        "depth": record.depth,
+        "message": record.message,
+        "run_id": record.run_id,
+        "root_run_id": record.root_run_id,
+        "parent_run_id": record.parent_run_id,
+        "children": [],
+    }
+    trace = record.trace
+    if trace is not None:
+        told |= {
+            "caller": asdict(trace.caller) if trace.caller else None,
+            "child": asdict(trace.child) if trace.child else None,
+            "tool_call_id": trace.tool_call_id,
+            "task": trace.task,
+            "started": trace.timing.started,
+            "duration": trace.timing.duration,
+            "retryable": trace.retryable,
+            "error": _error(trace.error),
+            "result": _foreign(trace.result),
+            "usage": asdict(trace.usage),
+        }
+    return told
+
+
+def _foreign(result: Any) -> Any:
+    """A child's result in plain values; nothing for one of our own runs, which the record tells already."""
+    inner = result.result if isinstance(result, ChildResponse) else result
+    return None if is_finished_run(inner) else plain(inner)
+
+
+def _error(error: BaseException | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    told: dict[str, Any] = {"type": class_name(error), "text": error_text(error)}
+    if isinstance(error, LimitReachedError):
+        told |= {"limit": error.limit, "value": error.value}
+    return told

@@ -1,0 +1,7 @@
+"""`python -m tools.campaign`."""
+
+import sys
+
+from tools.campaign.run import main
+
+sys.exit(main())
