@@ -162,9 +162,9 @@ class AdaptedAgent:
         parent_run_id: str | None = None,
     ) -> ChildResponse:
         """Run the agent and rename what it returns; run ids it does not have are those of the child's scope."""
-        if self._context is not None:
+        if agent_depth is None and self._context is not None:  # called past the roster
             scope = self._context.current_scope() if scope is None else scope
-            agent_depth = self._context.current_depth() if agent_depth is None else agent_depth
+            agent_depth = self._context.current_depth()
         sent: dict[str, Any] = {
             "scope": scope,
             "agent_depth": agent_depth,
