@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -255,16 +256,19 @@ def _prepared(report: Report) -> Iterator[None]:
 
 
 async def _memory() -> tuple[int, int]:
-    """KiB resident (0 where the system does not tell) and live objects, when the last tree is forgotten."""
+    """KiB resident and live objects, when the last tree is forgotten."""
     await asyncio.sleep(5 * CANCEL_AGAIN)  # timers still hold it
     gc.collect()
-    resident = 0
+    return _resident(), len(gc.get_objects())
+
+
+def _resident() -> int:
+    """KiB resident; 0 where the system does not tell."""
     try:
-        with open("/proc/self/statm") as file:
-            resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+        pages = Path("/proc/self/statm").read_text("ascii").split()[1]
     except OSError:
-        pass
-    return resident, len(gc.get_objects())
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,6 +1,5 @@
 """`SymfonicAgent`: the agent that speaks the runner contract, so that it can be any agent's child."""
 
-import inspect
 from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message, Usage
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.options import Options, check_observers
+from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.text import plain
 
 _delegated_agents: ContextVar[dict[ActiveRun, list[str]] | None] = ContextVar("symfonic_delegated_agents", default=None)
@@ -250,7 +250,7 @@ def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
             " 'offline', 'openai:NAME', 'langchain:PROVIDER:NAME' and LangChain chat models"
         )
     try:
-        inspect.signature(model.complete).bind((), ())
+        signature_of(model.complete).bind((), ())
     except TypeError as error:
         raise ConfigurationError(f"complete of the model {model!r} must take (messages, tools): {error}") from error
     except ValueError:  # no signature to read

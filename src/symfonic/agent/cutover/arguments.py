@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.text import encodable, preview, to_text
 
 _MOST_NAMED = 20
@@ -33,7 +34,7 @@ def takes(function: Callable[..., Any], declared: Sequence[str] = ()) -> Takes:
     A declared name that only a catch-all takes is required. Raises TypeError or ValueError if the signature cannot
     be read.
     """
-    parameters = inspect.signature(function).parameters
+    parameters = signature_of(function).parameters
     named = {name: each for name, each in parameters.items() if each.kind not in _CATCH_ALLS}
     accepted = tuple(declared) or tuple(named)
     optional = {name for name, each in named.items() if each.default is not inspect.Parameter.empty}

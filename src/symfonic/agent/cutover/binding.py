@@ -7,6 +7,7 @@ from typing import Any
 from symfonic.agent.cutover.arguments import refusal, takes
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.tasks import is_awaitable
+from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError
 
@@ -50,7 +51,7 @@ def check_parameters(name: str, parameters: tuple[str, ...], coroutine: Callable
     if not parameters:
         return
     try:
-        actual = inspect.signature(coroutine).parameters
+        actual = signature_of(coroutine).parameters
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"tool {name!r}: the signature of {coroutine!r} cannot be read: {error}") from error
     kinds = {each.kind for each in actual.values()}

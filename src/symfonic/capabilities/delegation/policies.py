@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
-from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
+from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope
 from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.budget import Budget, Slot, lent, place_of_child
 from symfonic.capabilities.delegation.errors import ConfigurationError
@@ -22,7 +22,7 @@ _turns: Ambient["tuple[Turn, ...]"] = Ambient("symfonic_turns")
 @fact
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One child to be started: its task, its place in the tree, who watches every attempt, and what it holds to run."""
+    """One child to be started: its task, its place in the tree, who watches every attempt, who calls, and its slot."""
 
     name: str
     query: str
@@ -31,6 +31,7 @@ class Start:
     root_run_id: str | None
     parent_run_id: str | None
     watch: "Watch | None"
+    caller: ActiveRun | None
     slot: Slot | None = None
 
 
@@ -152,10 +153,8 @@ def in_tree(start: Starter) -> Starter:
             return await start(replace(child, slot=slot))
 
     def begin(child: Start) -> Coroutine[Any, Any, Any]:
-        caller = active_run()
-        if caller is None or caller.budget is None or not caller.budget.counts_running():
-            return start(child)
-        return in_place(child, caller.budget)
+        budget = child.caller.budget if child.caller is not None else None
+        return start(child) if budget is None or not budget.counts_running() else in_place(child, budget)
 
     return begin
 
@@ -197,7 +196,7 @@ def lending(start: Starter) -> Starter:
     """Let others have the parent's place in the tree for as long as it waits for this child."""
 
     def begin(child: Start) -> Coroutine[Any, Any, Any]:
-        caller = active_run()
-        return start(child) if caller is None or caller.slot is None else lent(caller.slot, start(child))
+        slot = child.caller.slot if child.caller is not None else None
+        return start(child) if slot is None else lent(slot, start(child))
 
     return begin

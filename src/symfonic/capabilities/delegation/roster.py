@@ -100,7 +100,7 @@ class DelegationRoster:
         caller = current_identity() if root_run_id is None and parent_run_id is None else None
         if caller is not None:
             root_run_id, parent_run_id = caller.root_run_id, caller.run_id
-        start = Start(name, task_text(task), scope, depth, root_run_id, parent_run_id, watch)
+        start = Start(name, task_text(task), scope, depth, root_run_id, parent_run_id, watch, enclosing)
         return await self._starters[name](start)
 
 

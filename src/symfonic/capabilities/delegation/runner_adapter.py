@@ -4,6 +4,7 @@ A ``TypeError`` from inside a child's own body must not look like an old signatu
 """
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.kernel.concurrency.tasks import is_awaitable
+from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.text import error_text
 
 ACCEPTS_RUN_LINEAGE: Final = "accepts_run_lineage"
@@ -111,7 +113,7 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
     )
 
 
-def _check_callable(name: str, child: Any, parameters: "dict[str, Parameter]", by_keyword: set[str]) -> None:
+def _check_callable(name: str, child: Any, parameters: "Mapping[str, Parameter]", by_keyword: set[str]) -> None:
     """Raises ChildDeclarationError if no call of ours could satisfy the signature, or if it is a generator's.
 
     The query goes by position where it is not among those that go by keyword.
@@ -160,9 +162,9 @@ class AdaptedAgent:
         parent_run_id: str | None = None,
     ) -> ChildResponse:
         """Run the agent and rename what it returns; run ids it does not have are those of the child's scope."""
-        if self._context is not None:
+        if agent_depth is None and self._context is not None:  # called past the roster
             scope = self._context.current_scope() if scope is None else scope
-            agent_depth = self._context.current_depth() if agent_depth is None else agent_depth
+            agent_depth = self._context.current_depth()
         sent: dict[str, Any] = {
             "scope": scope,
             "agent_depth": agent_depth,
@@ -201,21 +203,21 @@ def _is_marked(child: Any) -> bool:
     return bool(getattr(child, ACCEPTS_RUN_LINEAGE, False))
 
 
-def _parameters(child: Any) -> "dict[str, Parameter] | None":
+def _parameters(child: Any) -> "Mapping[str, Parameter] | None":
     """The parameters of the child's ``run``, or None where it is missing, not callable or unreadable."""
     try:
         run = child.run
-        return dict(inspect.signature(run).parameters) if callable(run) else None
+        return signature_of(run).parameters if callable(run) else None
     except Exception:  # a signature is whatever an object says it is
         return None
 
 
-def _takes_keyword(parameters: "dict[str, Parameter]", key: str) -> bool:
+def _takes_keyword(parameters: "Mapping[str, Parameter]", key: str) -> bool:
     found = parameters.get(key)
     return found is not None and found.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
 
 
-def _catch_all(parameters: "dict[str, Parameter]") -> str | None:
+def _catch_all(parameters: "Mapping[str, Parameter]") -> str | None:
     return next((name for name, p in parameters.items() if p.kind is Parameter.VAR_KEYWORD), None)
 
 
