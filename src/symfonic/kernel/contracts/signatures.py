@@ -14,9 +14,9 @@ def signature_of(call: Callable[..., Any]) -> inspect.Signature:
 
     Raises TypeError or ValueError where there is none to read.
     """
-    if type(call) is not MethodType or type(call.__func__) is not FunctionType:
+    function = call.__func__ if isinstance(call, MethodType) else None
+    if not isinstance(function, FunctionType):
         return inspect.signature(call)
-    function = call.__func__
     known = _of_methods.get(function)
     if known is None:
         known = _of_methods[function] = inspect.signature(call)
