@@ -115,6 +115,10 @@ class Call:
         budget = self.caller.budget if self.caller else None
         return None if budget is None else budget.overdue()
 
+    def lets_through(self, error: Exception) -> bool:
+        """Whether this is no failure, but a signal for whoever started the tree."""
+        return self.caller is not None and isinstance(error, self.caller.pass_through)
+
     def _cap(self, text: str) -> str:
         budget = self.caller.budget if self.caller else None
         return text if budget is None else capped(text, budget.answer_cap())
