@@ -101,9 +101,11 @@ def test_json_is_a_line_for_each_record_and_one_for_the_result(team, capsys):
     )  # fmt: skip
     assert (broken["name"], broken["outcome"]) == ("breaker", "child_failed")
     assert counted["task"] == "Count the files."
-    assert counted["parent_run_id"] == broken["parent_run_id"] == result["run_id"] == result["root_run_id"]
+    assert counted["caller"]["run_id"] == broken["caller"]["run_id"] == result["run_id"] == result["root_run_id"]
     assert counted["usage"] == {"input_tokens": 0, "output_tokens": 0, "model_calls": 2, "tool_calls": 1}
-    assert counted["started"].endswith("+00:00")
+    assert counted["started"] > 1_700_000_000
+    assert broken["error"]["type"]
+    assert result["tally"]["by_outcome"] == {"delivered": 1, "child_failed": 1}
     assert result["type"] == "result"
     assert result["parent_run_id"] is None
     assert result["delegated_to"] == ["surveyor"]
@@ -218,7 +220,7 @@ def test_ctrl_c_leaves_json_lines_of_what_was_done(team, waiting):
         out, err = process.communicate(timeout=30)
     assert process.returncode == 130
     record, last = map(json.loads, out.splitlines())
-    assert (record["name"], record["outcome"], record["task"]) == ("waiter", "cancelled", "Wait patiently.")
+    assert (record["name"], record["outcome"], record["task"]) == ("waiter", "child_cancelled", "Wait patiently.")
     assert last == {"type": "cancelled", "message": "interrupted by Ctrl-C"}
     assert err.endswith("symfonic: cancelled: interrupted by Ctrl-C (1 cancelled)\n")
 

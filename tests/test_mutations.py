@@ -36,10 +36,7 @@ NAME_CHECK = """\
             if name not in self.roster:
                 return call.refused(DelegationOutcome.UNKNOWN_CHILD, self._unknown(name))
 """
-CHILD_FAILED = """\
-        except Exception as error:
-            return call.failed(error)
-"""
+CHILD_FAILED = "        except Exception as error:\n            record = call.failed(error)\n"
 
 MUTATIONS = [
     Mutation(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from symfonic.capabilities.delegation.bounds import ChildPolicy, DelegationRequest, Veto
     from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord
     from symfonic.capabilities.delegation.declarations import AgentRef, SubAgent
-    from symfonic.errors import ConfigurationError, SymfonicError
+    from symfonic.errors import ConfigurationError, LimitReachedError, SymfonicError
     from symfonic.kernel.contracts.limits import Limits
     from symfonic.kernel.contracts.options import Options
     from symfonic.teams import load_team
@@ -28,6 +28,7 @@ __all__ = [
     "DelegationOutcome",
     "DelegationRecord",
     "DelegationRequest",
+    "LimitReachedError",
     "Limits",
     "Options",
     "SubAgent",
@@ -52,6 +53,7 @@ _HOMES = {
     "ChildPolicy": "symfonic.capabilities.delegation.bounds",
     "DelegationRequest": "symfonic.capabilities.delegation.bounds",
     "Veto": "symfonic.capabilities.delegation.bounds",
+    "LimitReachedError": "symfonic.errors",
     "Limits": "symfonic.kernel.contracts.limits",
     "__version__": "symfonic._version",
     "load_team": "symfonic.teams",

@@ -6,6 +6,7 @@
     │   └── TeamFileError                    a team file cannot be used
     ├── DelegationError                      a delegation could not be made
     │   └── UnknownChildError (LookupError)  no child of that name on the roster
+    ├── OverrunError                         a child's own time (`ChildPolicy.timeout`) is over
     └── RunError                             a run ended without an answer
         ├── ModelError                       its model failed for good
         ├── MaxStepsError                    its model kept calling tools past ``options.max_steps``
@@ -59,6 +60,17 @@ class UnknownChildError(DelegationError, LookupError):
 
     def __str__(self) -> str:
         return f"unknown sub-agent {self.name!r}; known: {', '.join(self.known) or '(none)'}"
+
+
+class OverrunError(SymfonicError):
+    """Work was ended because its own ``seconds`` were over."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"not finished within {seconds:g} s")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.seconds,))
 
 
 class RunError(SymfonicError):

@@ -10,8 +10,7 @@ from limits_fakes import REFUSED, Worker, asks, at_once, bounded, child, hanging
 
 import symfonic
 from symfonic import Agent, ChildPolicy, DelegationOutcome, Limits
-from symfonic.errors import LimitReachedError
-from symfonic.kernel.concurrency.tasks import OverrunError
+from symfonic.errors import LimitReachedError, OverrunError
 from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationStarted, RunFinished
 from symfonic.testing import FunctionModel, ScriptedChild, ScriptedModel, tool_call
 

@@ -8,7 +8,7 @@ from langchain_core.tools import StructuredTool
 from runtime_fakes import Kind, Response, calls, child, delegates, results
 
 import symfonic
-from symfonic import Agent, AgentRef, ChildPolicy, ConfigurationError, DelegationOutcome, Limits, Options, SubAgent
+from symfonic import Agent, ChildPolicy, ConfigurationError, DelegationOutcome, Limits, Options, SubAgent
 from symfonic.capabilities.delegation import DelegationToolSpec
 from symfonic.errors import ChildDeclarationError, MaxStepsError, ModelError
 from symfonic.kernel.contracts.messages import Usage
@@ -77,37 +77,6 @@ class AgentShaped:
 async def test_a_child_that_requires_only_what_is_sent_is_served(content: Any) -> None:
     agent = Agent(FunctionModel(delegates(task="look")), sub_agents=[child(content)])
     assert (await agent.run("go", scope="acme")).text == "look for acme at 1"
-
-
-class Yields:
-    def run(self, query: str) -> Any:
-        yield query
-
-
-class YieldsAsync:
-    async def run(self, query: str) -> Any:
-        yield query
-
-
-class AgentShapedYields:
-    async def run(self, prompt: str) -> Any:
-        yield prompt
-
-
-@pytest.mark.parametrize(
-    "generator", [Yields(), YieldsAsync(), AgentShapedYields()], ids=lambda each: type(each).__name__
-)
-def test_a_child_whose_run_is_a_generator_is_refused(generator: Any) -> None:
-    with pytest.raises(ChildDeclarationError, match="run of the sub-agent 'worker' is a generator"):
-        SubAgent("worker", generator, "Works.")
-
-
-async def test_a_reference_that_leads_to_a_generator_is_a_failure_at_the_delegation() -> None:
-    agent = Agent(FunctionModel(delegates()), sub_agents=[child(AgentRef(YieldsAsync))])
-    [record] = (await agent.run("go")).delegations
-    assert record.outcome is DelegationOutcome.CHILD_FAILED
-    assert "is a generator" in record.message
-    assert record.trace.retryable is False
 
 
 @pytest.mark.parametrize(("returned", "kind_of"), [("plain text", "str"), (None, "NoneType"), ({"final": 1}, "dict")])

@@ -135,6 +135,7 @@ class SymfonicAgent:
                 () if limits is None else (limits,),
                 options.observers if options else (),
                 (options.on_delegate,) if options and options.on_delegate else (),
+                options.pass_through if options else (),
             ),
             options=options,
         )

@@ -77,19 +77,35 @@ class Agent:
             observers=observers,
         )
 
-    def stream(self, prompt: Any, **arguments: Any) -> EventStream[AgentResult]:
+    def stream(
+        self,
+        prompt: Any,
+        *,
+        scope: Any = None,
+        max_depth: int | None = None,
+        limits: Limits | None = None,
+        observers: tuple[Observer, ...] | None = None,
+    ) -> EventStream[AgentResult]:
         """Run, and see it happen; see `SymfonicAgent.stream`."""
-        return self.engine.stream(prompt, **arguments)
+        return self.engine.stream(prompt, scope=scope, max_depth=max_depth, limits=limits, observers=observers)
 
     def run_sync(
-        self, prompt: Any, *, scope: Any = None, max_depth: int | None = None, limits: Limits | None = None
+        self,
+        prompt: Any,
+        *,
+        scope: Any = None,
+        max_depth: int | None = None,
+        limits: Limits | None = None,
+        observers: tuple[Observer, ...] | None = None,
     ) -> AgentResult:
         """Run to the answer from synchronous code: a script, a thread, or a synchronous tool.
 
         Inside a synchronous tool the run is part of the tree, and a cancellation of the outer run reaches it.
         Raises SymfonicError in a thread whose event loop is running.
         """
-        return run_blocking(lambda: self.run(prompt, scope=scope, max_depth=max_depth, limits=limits))
+        return run_blocking(
+            lambda: self.run(prompt, scope=scope, max_depth=max_depth, limits=limits, observers=observers)
+        )
 
     async def aclose(self) -> None:
         """Close what the agent owns."""

@@ -1,76 +1,69 @@
 """Delegations and results as JSON lines: ASCII, one object a line, parents before their children."""
 
-import dataclasses
 import json
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from symfonic import AgentResult, DelegationRecord
-from symfonic.capabilities.delegation.reports import walk
-from symfonic.cli.tree import DelegationTree, Node
+from symfonic import AgentResult, DelegationOutcome, DelegationRecord
+from symfonic.capabilities.delegation.reports import record_line, walk
+from symfonic.cli.tree import CANCELLED, DelegationTree, Node
 
 
 def result_lines(result: AgentResult) -> Iterator[str]:
-    """A finished run: its records, then the result."""
-    for record in walk(result.delegations):
-        yield _line(_of_record(record))
-    yield _line(
-        {
-            "type": "result",
-            "text": result.text,
-            "run_id": result.run_id,
-            "root_run_id": result.root_run_id,
-            "parent_run_id": result.parent_run_id,
-            "delegated_to": list(result.delegated_to),
-            "usage": dataclasses.asdict(result.usage),
-        }
-    )
+    """A finished run: its records, as docs/records.schema.json has them but for the children, then the result."""
+    yield from _record_lines(result.delegations)
+    told = result.to_dict()
+    yield _line({"type": "result", **{key: told[key] for key in told if key not in ("delegations", "messages")}})
 
 
-def unfinished_lines(tree: DelegationTree, kind: str, message: str) -> Iterator[str]:
-    """A run without a result: what was seen of its delegations, then why. ``kind`` is "failed" or "cancelled"."""
-    for node, _ in tree.walk():
-        yield _line(_of_node(node))
+def unfinished_lines(
+    tree: DelegationTree, kind: str, message: str, records: Sequence[DelegationRecord] = ()
+) -> Iterator[str]:
+    """A run without a result: its records, or else what was seen of its delegations, then why there is none.
+
+    ``kind`` is "failed" or "cancelled".
+    """
+    if records:
+        yield from _record_lines(records)
+    else:
+        for node, _ in tree.walk():
+            yield _line(_of_node(node))
     yield _line({"type": kind, "message": message})
 
 
-def _of_record(record: DelegationRecord) -> dict[str, Any]:
-    trace = record.trace
-    child = trace and trace.child
-    caller = trace and trace.caller
-    return {
-        "type": "delegation",
-        "name": record.name,
-        "outcome": str(record.outcome),
-        "depth": record.depth,
-        "task": trace and trace.task,
-        "message": record.message,
-        "run_id": record.run_id or (child.run_id if child else ""),
-        "root_run_id": record.root_run_id or (child.root_run_id if child else ""),
-        "parent_run_id": record.parent_run_id or (caller.run_id if caller else None),
-        "started": datetime.fromtimestamp(trace.timing.started, UTC).isoformat() if trace else None,
-        "duration": round(trace.timing.duration, 6) if trace else None,
-        "usage": dataclasses.asdict(trace.usage) if trace else None,
-    }
+def _record_lines(records: Sequence[DelegationRecord]) -> Iterator[str]:
+    for record in walk(records):
+        line = record_line(record)
+        del line["children"]  # they have lines of their own
+        yield _line({"type": "delegation", **line})
 
 
 def _of_node(node: Node) -> dict[str, Any]:
-    event = node.event
+    """What events tell of a delegation: less than its record, under the same names."""
+    event, where = node.event, node.event.where
     child = getattr(event, "child", None)
     return {
         "type": "delegation",
         "name": event.name,
-        "outcome": node.outcome,
+        "outcome": DelegationOutcome.CHILD_CANCELLED.value if node.outcome == CANCELLED else node.outcome,
         "depth": node.depth,
-        "task": event.task,
         "message": node.message,
-        "run_id": child.run_id if child else "",
-        "root_run_id": child.root_run_id if child else "",
-        "parent_run_id": event.where.run_id,
-        "started": node.began_at.isoformat(),
-        "duration": round(node.seconds(), 6),
-        "usage": None,
+        "caller": {
+            "run_id": where.run_id,
+            "root_run_id": where.root_run_id,
+            "parent_run_id": where.parent_run_id,
+        },
+        "child": {
+            "run_id": child.run_id,
+            "root_run_id": child.root_run_id,
+            "parent_run_id": child.parent_run_id,
+        }
+        if child
+        else None,
+        "tool_call_id": where.tool_call_id,
+        "task": event.task,
+        "started": node.began_at.timestamp(),
+        "duration": node.seconds(),
     }
 
 

@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from symfonic import AgentResult, SymfonicError, load_team
+from symfonic import AgentResult, DelegationRecord, SymfonicError, load_team
 from symfonic.cli.interrupt import InterruptedRunError, run_interruptibly
 from symfonic.cli.records import result_lines, unfinished_lines
 from symfonic.cli.streams import Out, answers_only, short
@@ -62,7 +62,7 @@ class _Report:
             self._unfinished(INTERRUPTED, "cancelled", "interrupted twice by Ctrl-C, and left behind")
             os._exit(INTERRUPTED)  # an orderly exit would wait for what did not let itself be cancelled
         except SymfonicError as error:
-            return self._unfinished(FAILED, "failed", error_text(error))
+            return self._unfinished(FAILED, "failed", error_text(error), getattr(error, "delegations", ()))
         except Exception as error:  # the last line of defence: a run that failed is told, not traced
             return self._unfinished(FAILED, "failed", f"{type(error).__name__}: {error_text(error)}")
         if not result.text.strip():
@@ -74,10 +74,10 @@ class _Report:
         async with team:
             return await team.run(self._order.task, max_depth=self._order.max_depth)
 
-    def _unfinished(self, status: int, kind: str, message: str) -> int:
+    def _unfinished(self, status: int, kind: str, message: str, records: Sequence[DelegationRecord] = ()) -> int:
         Out(sys.stderr).line(f"symfonic: {kind}: {message} ({self._tree.summary()})")
         if self._order.as_json:
-            self._write(unfinished_lines(self._tree, kind, message))
+            self._write(unfinished_lines(self._tree, kind, message, records))
         else:
             self._view.conclude()
         return status

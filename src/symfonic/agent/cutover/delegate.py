@@ -151,6 +151,7 @@ class KernelDelegate:
             own.limits if limits is None else (*own.limits, limits),
             (*own.observers, *observers),
             own.hooks,
+            own.pass_through,
         )
 
     def _identity(self, root_run_id: str | None, parent_run_id: str | None) -> RunIdentity:
@@ -207,7 +208,7 @@ class KernelDelegate:
             self.plan,
             self._offered_at_ceiling if at_ceiling else self._offered,
             self.options.max_steps,
-            run.identity.run_id if run.identity else "",
+            run.pass_through,
             run.spend,
             run.budget.reserve_model_call if run.budget else None,
             run.tell if run.observers else None,

@@ -54,6 +54,7 @@ class ActiveRun:
         "asked",
         "identity",
         "observers",
+        "pass_through",
         "scope",
         "slot",
     )
@@ -76,6 +77,7 @@ class ActiveRun:
         self._max_depth: int | None = outer.max_depth if outer else None
         self.observers: tuple[Observer, ...] = outer.observers if outer else ()
         self._hooks: tuple[Hook, ...] = outer.hooks if outer else ()
+        self.pass_through: tuple[type[Exception], ...] = outer.pass_through if outer else ()
         self._budget: Budget | None = outer.budget if outer else None
         self.slot: Slot | None = outer.slot if outer else None
         same = outer is not None and outer.identity is identity  # a scope inside a run is no run of its own
@@ -169,6 +171,8 @@ class ActiveRun:
         for hook in bounds.hooks:
             if hook not in self._hooks:
                 self._hooks += (hook,)
+
+        self.pass_through += tuple(each for each in bounds.pass_through if each not in self.pass_through)
 
     def lower_ceiling(self, max_depth: int) -> None:
         """Let nothing below run deeper than this."""

@@ -85,15 +85,21 @@ def spent_message(reached: LimitReachedError) -> str:
     return f"Delegation refused: {told} ({reached.limit}={reached.value}). Do not ask again; finish with what you have."
 
 
+def _differ_in_task_alone(one: DelegationRequest, other: DelegationRequest) -> bool:
+    same_scope = one.scope is other.scope or one.scope == other.scope
+    return (one.name, one.depth, one.caller) == (other.name, other.depth, other.caller) and same_scope
+
+
 def _judged(request: DelegationRequest, answer: Any) -> DelegationRequest:
     if answer is None or answer is True:
         return request
     if isinstance(answer, DelegationRequest):
-        if answer != replace(request, task=answer.task) or not isinstance(answer.task, str):
+        if not isinstance(answer.task, str) or not _differ_in_task_alone(request, answer):
             raise Refused("Delegation refused: the policy may rewrite nothing but the task, as text")
         return replace(request, task=task_text(answer.task))
     if isinstance(answer, Veto):
-        raise Refused(f"Delegation refused: {answer.reason}")
+        reason = str(answer.reason).strip()
+        raise Refused(f"Delegation refused: {reason}" if reason else "Delegation refused by policy")
     if answer is False:
         raise Refused("Delegation refused by policy")
     raise Refused(f"Delegation refused: the policy answered with {type(answer).__name__}, which decides nothing")

@@ -41,6 +41,8 @@ or False refuses it. One that raises refuses as well."""
 class Bounds:
     """What a run states of its own. Inside another run it can only tighten that one's.
 
+    ``pass_through`` are exceptions that are no failures of a child, and reach the root's caller as they are.
+
     Raises ConfigurationError if ``max_depth`` is not an int >= 0.
     """
 
@@ -48,6 +50,7 @@ class Bounds:
     limits: tuple[Limits, ...] = ()
     observers: tuple[Observer, ...] = ()
     hooks: tuple[Hook, ...] = ()
+    pass_through: tuple[type[Exception], ...] = ()
 
     def __post_init__(self) -> None:
         if self.max_depth is not None:

@@ -18,8 +18,7 @@ from symfonic.capabilities.delegation.contracts import (
 from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import spelled
-from symfonic.errors import LimitReachedError
-from symfonic.kernel.concurrency.tasks import OverrunError
+from symfonic.errors import LimitReachedError, OverrunError
 from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationRetried, DelegationStarted
 from symfonic.kernel.contracts.messages import current_tool_call, total
 from symfonic.kernel.contracts.text import capped, encodable, error_text, task_text
@@ -40,6 +39,7 @@ class Call:
         "_clock",
         "_fill",
         "_ids",
+        "_misfit",
         "_runs",
         "_text",
         "_words",
@@ -59,6 +59,7 @@ class Call:
         self._fill = self.caller.reserve() if self.caller else None
         self._runs: list[ActiveRun] = []
         self._text = ""
+        self._misfit: TypeError | None = None
         self._ids: RunIds = ("", "", None)
         self._words: tuple[BaseException, str] | None = None
         self._began = time.time()
@@ -93,7 +94,8 @@ class Call:
         if self._text:
             return self._end(DelegationOutcome.DELIVERED, self._cap(self._text), None, response)
         message = f"Sub-agent {self.name!r} failed: it returned no final response"
-        return self._end(DelegationOutcome.CHILD_FAILED, encodable(message), _not_a_response(response), response)
+        self._misfit = _not_a_response(response)
+        return self._end(DelegationOutcome.CHILD_FAILED, encodable(message), self._misfit, response)
 
     def failed(self, error: BaseException) -> DelegationRecord:
         """The child, or what leads to it, raised."""
@@ -115,6 +117,10 @@ class Call:
         budget = self.caller.budget if self.caller else None
         return None if budget is None else budget.overdue()
 
+    def lets_through(self, error: Exception) -> bool:
+        """Whether this is no failure, but a signal for whoever started the tree."""
+        return self.caller is not None and isinstance(error, self.caller.pass_through)
+
     def _cap(self, text: str) -> str:
         budget = self.caller.budget if self.caller else None
         return text if budget is None else capped(text, budget.answer_cap())
@@ -128,7 +134,8 @@ class Call:
     ) -> DelegationRecord:
         """Write the record, into the caller's run too, and tell the observers."""
         timing = Timing(self._began, time.perf_counter() - self._clock)
-        retryable = outcome in _MAY_END_OTHERWISE and not isinstance(error, LimitReachedError | ConfigurationError)
+        hopeless = isinstance(error, LimitReachedError | ConfigurationError) or outcome not in _MAY_END_OTHERWISE
+        retryable = not hopeless and not (error is not None and error is self._misfit)
         trace = DelegationTrace(
             self._caller_identity(),
             self.task,

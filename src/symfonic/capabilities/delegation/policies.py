@@ -9,7 +9,7 @@ from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.budget import Budget, Slot, lent, place_of_child
 from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import identities
-from symfonic.capabilities.delegation.runner_adapter import plan_call
+from symfonic.capabilities.delegation.runner_adapter import drained, is_generator, plan_call
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.concurrency.tasks import cancellation_is_due, is_awaitable, run_within
@@ -100,6 +100,8 @@ def in_own_scope(runner: Any) -> Starter:
                 response = plan.call(runner, child.query, context)
                 while is_awaitable(response):  # an async run may return what another one gave it
                     response = await response
+                if is_generator(response):
+                    response = await drained(response)
                 if child.watch is not None:
                     child.watch.returned(response)
             except BaseException as error:
@@ -128,7 +130,10 @@ def retried(start: Starter, retries: int) -> Starter:
 
     async def again(child: Start) -> Any:
         answer: Any = None
-        async for attempt in stamina.retry_context(on=worth_it, attempts=retries + 1, timeout=None):
+        signals = child.caller.pass_through if child.caller is not None else ()
+        async for attempt in stamina.retry_context(
+            on=lambda error: worth_it(error) and not isinstance(error, signals), attempts=retries + 1, timeout=None
+        ):
             with attempt:
                 answer = await start(child)
         return answer

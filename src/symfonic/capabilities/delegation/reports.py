@@ -16,8 +16,8 @@ from symfonic.kernel.contracts.text import class_name, encodable, error_text, is
 class Tally:
     """The delegations of a whole tree, counted: by how they ended, and by the child that was asked."""
 
-    by_outcome: dict[DelegationOutcome, int]
-    by_child: dict[str, int]
+    by_outcome: Counter[DelegationOutcome]
+    by_child: Counter[str]
 
     @property
     def total(self) -> int:
@@ -41,7 +41,7 @@ def tally(records: Iterable[DelegationRecord]) -> Tally:
     for record in walk(records):
         outcomes[record.outcome] += 1
         children[record.name] += 1
-    return Tally(dict(outcomes), dict(children))
+    return Tally(outcomes, children)
 
 
 def record_dict(record: DelegationRecord) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def record_dict(record: DelegationRecord) -> dict[str, Any]:
     waiting = [(record, top)]
     while waiting:  # a tree may be deeper than Python's stack
         each, target = waiting.pop()
-        target.update(_shallow(each))
+        target.update(record_line(each))
         for child in each.children:
             below: dict[str, Any] = {}
             target["children"].append(below)
@@ -85,7 +85,8 @@ def json_text(value: Any) -> str:
     return encodable("".join(written))
 
 
-def _shallow(record: DelegationRecord) -> dict[str, Any]:
+def record_line(record: DelegationRecord) -> dict[str, Any]:
+    """One record as plain values, with room for its children."""
     told: dict[str, Any] = {
         "name": record.name,
         "outcome": record.outcome.value,

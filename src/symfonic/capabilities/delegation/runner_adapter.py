@@ -3,17 +3,19 @@
 A ``TypeError`` from inside a child's own body must not look like an old signature.
 """
 
+import asyncio
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import Parameter
+from types import AsyncGeneratorType, GeneratorType
 from typing import Any, Final
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.kernel.concurrency.tasks import is_awaitable
 from symfonic.kernel.contracts.signatures import signature_of
-from symfonic.kernel.contracts.text import error_text
+from symfonic.kernel.contracts.text import error_text, to_text
 
 ACCEPTS_RUN_LINEAGE: Final = "accepts_run_lineage"
 """A child with a true attribute of this name is sent ``root_run_id`` and ``parent_run_id`` whatever its signature."""
@@ -114,7 +116,7 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
 
 
 def _check_callable(name: str, child: Any, parameters: "Mapping[str, Parameter]", by_keyword: set[str]) -> None:
-    """Raises ChildDeclarationError if no call of ours could satisfy the signature, or if it is a generator's.
+    """Raises ChildDeclarationError if no call of ours could satisfy the signature.
 
     The query goes by position where it is not among those that go by keyword.
     """
@@ -123,8 +125,6 @@ def _check_callable(name: str, child: Any, parameters: "Mapping[str, Parameter]"
     except Exception as error:
         problem = f"{ACCEPTS_RUN_LINEAGE} of the sub-agent {name!r} cannot be read: {error_text(error)}"
         raise ChildDeclarationError(problem) from error
-    if inspect.isasyncgenfunction(child.run) or inspect.isgeneratorfunction(child.run):
-        raise ChildDeclarationError(f"run of the sub-agent {name!r} is a generator; it must return its response")
     first = next((key for key, p in parameters.items() if p.kind in _BY_POSITION), None)
     given = by_keyword if by_keyword & {"query", "prompt"} else {*by_keyword, first}
     unmet = [
@@ -176,13 +176,45 @@ class AdaptedAgent:
         result = self.agent.run(prompt=query, **sent) if self.by_keyword else self.agent.run(query, **sent)
         if is_awaitable(result):
             result = await result
-        return _renamed(result)
+        return await drained(result) if is_generator(result) else _renamed(result)
 
     async def aclose(self) -> None:
         """Close the agent, where it can be closed."""
         close = getattr(self.agent, "aclose", None)
         if close is not None:
             await close()
+
+
+def is_generator(answer: Any) -> bool:
+    """Whether a child answers piece by piece."""
+    return isinstance(answer, AsyncGeneratorType | GeneratorType)
+
+
+async def drained(pieces: Any) -> Any:
+    """The response of a child that answers piece by piece.
+
+    The last piece that has a ``final_response`` is the response. Without one, pieces of text are joined, and of others
+    the last is the answer. The generator is closed on every way out.
+    """
+    seen: list[Any] = []
+    try:
+        if isinstance(pieces, GeneratorType):
+            for piece in pieces:
+                seen.append(piece)
+                await asyncio.sleep(0)  # between the pieces of synchronous work, others have their turn
+        else:
+            async for piece in pieces:
+                seen.append(piece)
+    finally:
+        if isinstance(pieces, GeneratorType):
+            pieces.close()
+        else:
+            await pieces.aclose()
+    responses = [piece for piece in seen if hasattr(piece, "final_response")]
+    if responses:
+        return responses[-1]
+    text = all(isinstance(piece, str) for piece in seen)
+    return ChildResponse("".join(seen) if text else to_text(seen[-1]), seen)
 
 
 def _renamed(result: Any) -> ChildResponse:

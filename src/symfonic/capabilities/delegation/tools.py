@@ -77,7 +77,7 @@ class DelegationTools:
     async def delegate(self, name: str, task: Any) -> DelegationRecord:
         """Delegate to the child of exactly this name; whatever happens to it is in the record.
 
-        Raises nothing but a cancellation and its like.
+        Raises nothing but a cancellation and its like, and what `Options.pass_through` names.
         """
         call = Call(name, task)
         try:
@@ -98,7 +98,10 @@ class DelegationTools:
         except Refused as refusal:
             return call.refused(DelegationOutcome.REFUSED_POLICY, str(refusal), refusal.__cause__)
         except Exception as error:
-            return call.failed(error)
+            record = call.failed(error)
+            if call.lets_through(error):
+                raise
+            return record
         except BaseException as error:
             call.failed(error)
             raise

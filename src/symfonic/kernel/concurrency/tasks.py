@@ -11,6 +11,8 @@ from inspect import isawaitable
 from types import GeneratorType
 from typing import Any, TypeVar
 
+from symfonic.errors import OverrunError
+
 T = TypeVar("T")
 
 _log = logging.getLogger("symfonic.runtime")
@@ -75,14 +77,6 @@ class _Group:
         self._still_there -= 1
         if not self._still_there and not self.finished.done():
             self.finished.set_result(None)
-
-
-class OverrunError(Exception):
-    """Work was ended because its ``seconds`` were over."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        super().__init__(f"not finished within {seconds:g} s")
 
 
 async def run_within(seconds: float, work: Awaitable[T], late: Exception | None = None) -> T:

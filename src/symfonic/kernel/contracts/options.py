@@ -15,6 +15,9 @@ class Options:
     ``max_steps`` bounds the model calls of one run. ``observers``, sync or async, are told of every event of the
     agent's runs and of the runs below them. ``resolve_scope`` supplies the scope of a run that was given none.
     ``on_delegate``, sync or async, is asked before every child of the tree starts, and may veto or rewrite.
+    ``pass_through`` names the exceptions that end the whole tree and reach the caller as they are: a host's signals to
+    pause or to ask a person, which are no failures of a child.
+
     Raises ConfigurationError if a value is of the wrong kind.
     """
 
@@ -22,11 +25,15 @@ class Options:
     observers: tuple[Observer, ...] = ()
     resolve_scope: Callable[[], Any] | None = None
     on_delegate: Callable[[Any], Any] | None = None
+    pass_through: tuple[type[Exception], ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.max_steps, bool) or not isinstance(self.max_steps, int) or self.max_steps < 1:
             raise ConfigurationError(f"Options.max_steps must be an int >= 1, got {self.max_steps!r}")
         check_observers("Options.observers", self.observers)
+        signals = self.pass_through
+        if not isinstance(signals, tuple) or not all(isinstance(s, type) and issubclass(s, Exception) for s in signals):
+            raise ConfigurationError(f"Options.pass_through must be a tuple of Exception classes, got {signals!r}")
         for name in ("resolve_scope", "on_delegate"):
             value = getattr(self, name)
             if value is not None and not callable(value):

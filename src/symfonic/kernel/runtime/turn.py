@@ -30,7 +30,7 @@ class Turn:
     plan: Plan
     offered: tuple[Tool, ...]
     max_steps: int
-    run_id: str
+    pass_through: tuple[type[Exception], ...]
     spend: Callable[[Usage], None]
     admit: Callable[[], None] | None = None
     tell: Tell | None = None
@@ -56,9 +56,7 @@ class Turn:
                 else answer
                 for call, answer in zip(calls, answers, strict=True)
             )
-        raise MaxStepsError(
-            f"stopped after {self.max_steps} model calls without an answer (options.max_steps)", self.run_id
-        )
+        raise MaxStepsError(f"stopped after {self.max_steps} model calls without an answer (options.max_steps)")
 
     async def _ask(self, messages: "Conversation") -> ModelReply:
         if self.admit is not None:
@@ -71,9 +69,12 @@ class Turn:
             reply = _checked(await self.model.complete(messages, self.offered))
             problem = None
             return reply
+        except self.pass_through as signal:
+            problem = type(signal).__name__
+            raise
         except Exception as error:
             problem = f"{type(error).__name__}: {error_text(error)}"
-            raise ModelError(f"the model failed: {problem}", self.run_id) from error
+            raise ModelError(f"the model failed: {problem}") from error
         finally:  # a call that failed or was cancelled is a call all the same
             cost = _cost(reply)
             self.spend(cost)
@@ -99,6 +100,8 @@ class Turn:
             tool = self.plan.find(call.name, self.offered)
             value = await tool.tool.invoke(tool.arguments(call.arguments))
             return to_text(value), False
+        except self.pass_through:
+            raise
         except BadCallError as problem:
             return str(problem), True
         except Exception as error:
