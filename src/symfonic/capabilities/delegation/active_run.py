@@ -41,6 +41,7 @@ class ActiveRun:
 
     __slots__ = (
         "_adoptable",
+        "_asked",
         "_budget",
         "_delegated",
         "_depth",
@@ -51,7 +52,6 @@ class ActiveRun:
         "_records",
         "_spent",
         "agent",
-        "asked",
         "identity",
         "observers",
         "pass_through",
@@ -81,13 +81,20 @@ class ActiveRun:
         self._budget: Budget | None = outer.budget if outer else None
         self.slot: Slot | None = outer.slot if outer else None
         same = outer is not None and outer.identity is identity  # a scope inside a run is no run of its own
-        self.asked: Asked = outer.asked if outer is not None and same else Asked()
+        self._asked: Asked | None = outer.asked if outer is not None and same else None
         self._outer = outer
         self._open = True
         self._adoptable = False
         self._delegated: list[str] = []
         self._records: list[list[DelegationRecord]] = []
         self._spent: list[Usage] = []
+
+    @property
+    def asked(self) -> Asked:
+        """What this run has asked of its children."""
+        if self._asked is None:
+            self._asked = Asked()
+        return self._asked
 
     @property
     def depth(self) -> int:
@@ -230,19 +237,30 @@ class ActiveRun:
 class RunScope:
     """Opens an `ActiveRun` for the code inside and ends it on every exit; for ``with`` and for ``async with``.
 
-    What is not given is the enclosing run's, and ``bounds`` only tighten that one's. The identity is the current one.
+    What is not given is the enclosing run's, and ``bounds`` only tighten that one's. ``identity`` is the current one,
+    for a caller that has it at hand.
     """
 
-    __slots__ = ("_agent", "_block", "_bounds", "_depth", "_run", "_scope")
+    __slots__ = ("_agent", "_block", "_bounds", "_depth", "_identity", "_run", "_scope")
 
-    def __init__(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        depth: Any,
+        scope: Any = None,
+        bounds: Bounds | None = None,
+        agent: str = "",
+        identity: "RunIdentity | None" = None,
+    ) -> None:
+        self._identity = identity
         self._depth = depth
         self._scope = scope
         self._bounds = bounds
         self._agent = agent
 
     def __enter__(self) -> ActiveRun:
-        run = ActiveRun(coerce_depth(self._depth), self._scope, current_identity(), _active.get(), self._agent)
+        identity = self._identity or current_identity()
+        run = ActiveRun(coerce_depth(self._depth), self._scope, identity, _active.get(), self._agent)
         if self._bounds is not None:
             run.tighten(self._bounds)
         self._run = run

@@ -8,6 +8,7 @@ from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.kernel.contracts.text import error_text, task_text, to_text
 
 _WRAPPING = frozenset("\"'`´<>")
+_ASCII_WRAPPING = " \"'`<>()[]{}"
 _WRAPPING_CATEGORIES = frozenset({"Ps", "Pe", "Pi", "Pf"})  # brackets and typographic quotes of every script
 LONGEST_NAME = 1000
 """Characters in a declared name, and in a model's spelling of one: normalising endless text takes endless time."""
@@ -17,6 +18,8 @@ _SEPARATORS = str.maketrans({"_": "-", " ": "-"})
 
 def normalised(text: str) -> str:
     """The form in which two names are compared: NFKC, case folded, unwrapped, ``_``, ``-`` and blanks alike."""
+    if text.isascii() and text.isprintable():
+        return text.strip(_ASCII_WRAPPING).lower().strip(_ASCII_WRAPPING).translate(_SEPARATORS)
     bare = _unwrapped(text)  # first: NFKC takes some quotes apart
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", bare).casefold())
     return _unwrapped(folded).translate(_SEPARATORS)

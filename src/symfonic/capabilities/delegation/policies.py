@@ -82,9 +82,10 @@ def in_own_scope(runner: Any) -> Starter:
 
     async def start(child: Start) -> Any:
         module = identities()
+        identity = module.RunIdentity.under(child.root_run_id, child.parent_run_id)
         with (
-            module.run_identity_scope(module.RunIdentity.under(child.root_run_id, child.parent_run_id)),
-            RunScope(depth=child.depth, scope=child.scope, agent=child.name) as run,
+            module.run_identity_scope(identity),
+            RunScope(depth=child.depth, scope=child.scope, agent=child.name, identity=identity) as run,
         ):
             run.offer()
             run.slot = child.slot

@@ -218,10 +218,11 @@ async def drained(pieces: Any) -> Any:
 
 
 def _renamed(result: Any) -> ChildResponse:
-    around = current_identity()
-    run_id, root_run_id, parent_run_id = (
-        getattr(result, key, None) or getattr(around, key, None) for key in ("run_id", "root_run_id", "parent_run_id")
-    )
+    run_id, root_run_id = getattr(result, "run_id", None), getattr(result, "root_run_id", None)
+    parent_run_id = getattr(result, "parent_run_id", None)
+    if not (run_id and root_run_id and parent_run_id) and (around := current_identity()) is not None:
+        run_id, root_run_id = run_id or around.run_id, root_run_id or around.root_run_id
+        parent_run_id = parent_run_id or around.parent_run_id
     return ChildResponse(
         getattr(result, "text", ""),
         result,
