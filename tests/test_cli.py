@@ -164,6 +164,18 @@ def test_a_root_that_answers_nothing_has_failed(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err.endswith("symfonic: failed: it returned no final response (no delegations)\n")
 
 
+def test_the_records_of_a_run_that_answered_nothing_are_whole(team, capsys, monkeypatch):
+    silent = ScriptedModel(tool_call("run_agent", name="surveyor", task="Count the files."), "  ")
+    loaded = partial(load_team, str(team))
+    monkeypatch.setattr(
+        "symfonic.cli.run.load_team", lambda *_, **options: loaded(**options).override({"lead": silent})
+    )
+    assert run(RunOrder(str(team), "Count the files.", as_json=True)) == 1
+    record, failure = map(json.loads, capsys.readouterr().out.splitlines())
+    assert record["usage"]["model_calls"] == 2
+    assert failure == {"type": "failed", "message": "it returned no final response"}
+
+
 def test_an_error_that_is_not_ours_is_told_in_a_line(tmp_path, capsys, monkeypatch):
     async def fail(self, task, **options):
         raise OverflowError("too much")

@@ -149,7 +149,7 @@ MUTATIONS = [
     Mutation(
         "child identity not opened",
         f"{DELEGATION}/policies.py",
-        "            module.run_identity_scope(module.RunIdentity.under(child.root_run_id, child.parent_run_id)),\n",
+        "            module.run_identity_scope(identity),\n",
         "",
         f"{CONTRACT}/test_roster_run.py::test_the_childs_scope_is_open_around_every_runner",
     ),

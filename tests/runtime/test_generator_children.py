@@ -128,3 +128,56 @@ async def test_a_generator_is_a_child_like_any_other_also_behind_a_reference() -
     )
     result = await lead.run("go")
     assert [record.message for record in result.delegations] == ["ab", "cd"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("pieces", "answer"),
+    [
+        (("Hello", None), "Hello"),
+        ((None, {"step": 1}, None), '{"step": 1}'),
+        ((Response("the answer"), Response("")), "the answer"),
+    ],
+)
+async def test_a_piece_that_says_nothing_does_not_take_the_answer_away(
+    kind: Any, pieces: tuple[Any, ...], answer: str
+) -> None:
+    assert (await tools(kind(*pieces)).delegate("child", "go")).message == answer
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("piece", [None, {}, 0, False])
+async def test_an_empty_piece_alone_is_no_final_response_by_the_rule_of_every_child(kind: Any, piece: Any) -> None:
+    record = await tools(kind(piece)).delegate("child", "go")
+    assert record.message == "Sub-agent 'child' failed: it returned no final response"
+
+
+async def test_a_generator_that_never_waits_lets_others_have_their_turn_and_can_be_ended() -> None:
+    class Endless:
+        async def run(self, query: str) -> Any:
+            while True:
+                yield "piece"
+
+    task = asyncio.ensure_future(tools(Endless()).delegate("child", "go"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_generator_that_ignores_its_end_does_not_swallow_the_cancellation() -> None:
+    class Ignores:
+        def run(self, query: str) -> Any:
+            try:
+                while True:
+                    yield "piece"
+            except GeneratorExit:
+                yield "one more"
+
+    task = asyncio.ensure_future(tools(Ignores()).delegate("child", "go"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -103,3 +103,25 @@ async def test_a_host_that_opens_the_scope_itself_names_its_signals_there():
 def test_only_exception_classes_can_be_named(wrong: Any):
     with pytest.raises(ConfigurationError, match=r"Options\.pass_through must be a tuple of Exception classes"):
         Options(pass_through=wrong)
+
+
+async def test_a_signal_from_a_hook_passes_and_any_other_error_of_it_refuses():
+    async def hook(request: Any) -> None:
+        raise Paused if request.task == "pause" else ValueError("undecided")
+
+    def agent(task: str) -> Agent:
+        return Agent(
+            ScriptedModel(tool_call("run_agent", name="child", task=task), "went on"),
+            sub_agents=[SubAgent("child", ScriptedChild(), "Works.")],
+            options=Options(pass_through=(Paused,), on_delegate=hook),
+        )
+
+    with pytest.raises(Paused):
+        await agent("pause").run("go")
+    result = await agent("go").run("go")
+    assert result.delegations[0].outcome is DelegationOutcome.REFUSED_POLICY
+
+
+async def test_a_call_that_does_not_fit_is_no_signal_whatever_is_named():
+    agent = Agent(ScriptedModel(tool_call("nope"), "went on"), options=Options(pass_through=(ValueError,)))
+    assert (await agent.run("go")).text == "went on"

@@ -43,7 +43,7 @@ class PromptComesSecond:
         (WantsTwo(), "tenant, region"),
         (WantsTwoPositions(), "tenant"),
         (AgentShapedWantsTenant(), "tenant"),
-        (PromptComesSecond(), "prompt"),
+        (PromptComesSecond(), "tenant"),
     ],
     ids=lambda value: type(value).__name__,
 )

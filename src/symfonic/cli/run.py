@@ -66,7 +66,7 @@ class _Report:
         except Exception as error:  # the last line of defence: a run that failed is told, not traced
             return self._unfinished(FAILED, "failed", f"{type(error).__name__}: {error_text(error)}")
         if not result.text.strip():
-            return self._unfinished(FAILED, "failed", "it returned no final response")
+            return self._unfinished(FAILED, "failed", "it returned no final response", result.delegations)
         self._write(result_lines(result) if self._order.as_json else [result.text])
         return DELIVERED
 

@@ -222,7 +222,12 @@ def check_limits(limits: Any) -> None:
 
 
 def _check_children(tools: Sequence[Tool], delegation: DelegationCapability | None) -> None:
-    shared = next((tool.name for tool in tools if delegation is not None and tool.name in delegation.roster), None)
+    if delegation is None:
+        return
+    reserved = next((spec.name for spec in delegation.tool_specs() if spec.name in delegation.roster), None)
+    if reserved is not None:
+        raise ConfigurationError(f"the sub-agent {reserved!r} has the name of a tool that delegation contributes")
+    shared = next((tool.name for tool in tools if tool.name in delegation.roster), None)
     if shared is not None:
         raise ConfigurationError(
             f"the sub-agent {shared!r} has the name of {CALLERS}: models could not tell them apart"

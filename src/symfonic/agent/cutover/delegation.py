@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from symfonic.agent.cutover.binding import bind_contributed_tool, bind_contributed_tools, tool_from_spec
+from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext, Snapshots
 from symfonic.capabilities.delegation.contracts import PrebuiltChild
+from symfonic.capabilities.delegation.depth import DepthPolicy
 from symfonic.capabilities.delegation.names import checked_examples
 from symfonic.errors import ChildDeclarationError
 from symfonic.kernel.contracts.tool import Route, Tool
@@ -64,6 +66,8 @@ def delegation_for_children(
     ``policy``. Nothing is built, compiled or owned here. Raises ChildDeclarationError for a child that cannot be
     adopted.
     """
+    if max_depth is not None:
+        DepthPolicy(max_depth)
     prebuilt = [_prebuilt(child) for child in children]
     if not prebuilt:
         return None
@@ -77,13 +81,16 @@ def _prebuilt(child: Any) -> PrebuiltChild:
         raise ChildDeclarationError(
             f"sub_agents=[...] takes SubAgent(name, agent, description), got {child!r} without {', '.join(missing)}"
         )
+    policy = getattr(child, "policy", None)
+    if policy is not None and not isinstance(policy, ChildPolicy):
+        raise ChildDeclarationError(f"policy of {child.name!r} must be a ChildPolicy(...), got {policy!r}")
     return PrebuiltChild(
         child.name,
         child.agent,
         child.description,
         getattr(child, "when_to_use", None),
         checked_examples(child.name, getattr(child, "examples", ())),
-        getattr(child, "policy", None),
+        policy,
     )
 
 

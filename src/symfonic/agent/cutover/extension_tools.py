@@ -93,6 +93,9 @@ def _accepted(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Takes:
 @functools.cache
 def _extension_tool_class() -> tuple[Any, Any]:
     """The class of the tools and its error handler, made once, when LangChain is first needed."""
+    from symfonic.agent.cutover.langchain_tools import need_langchain
+
+    need_langchain()
     from langchain_core.tools import BaseTool, ToolException
     from pydantic import PrivateAttr
 

@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
+def need_langchain() -> None:
+    """Raises ConfigurationError, saying what to install, if there is no LangChain to bind a tool for."""
+    try:
+        import langchain_core  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError(
+            "binding a tool for LangChain needs langchain-core: pip install langchain-core"
+        ) from error
+
+
 def tool_from_langchain(base_tool: "BaseTool") -> Tool:
     """A LangChain tool as a runtime tool; what it returns becomes text, what it raises is raised.
 
@@ -80,6 +90,7 @@ def structured_tool(
 @functools.cache
 def _bound_tool_class() -> Any:
     """The class of bound tools, made once: ``StructuredTool`` keeps some argument names for itself."""
+    need_langchain()
     from langchain_core.tools import StructuredTool
 
     class BoundTool(StructuredTool):

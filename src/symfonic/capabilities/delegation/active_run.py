@@ -218,7 +218,8 @@ class ActiveRun:
             if isawaitable(answer):
                 if iscoroutine(answer):
                     answer.close()
-                _log.error("observer %r returned an awaitable: an async observer must be an async function", observer)
+                told = "observer %r returned an awaitable on %s of run %s: an async observer must be an async function"
+                _log.error(told, observer, type(made).__name__, made.where.run_id)
 
     def finish(self) -> None:
         """End the run: what it spent is its outer run's too."""

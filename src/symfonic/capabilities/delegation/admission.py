@@ -28,11 +28,13 @@ class Refused(Exception):  # noqa: N818 - a decision on its way up, not an error
     """A delegation is not made; its text is what the model reads."""
 
 
-async def consult(hooks: tuple[Hook, ...], request: DelegationRequest) -> DelegationRequest:
+async def consult(
+    hooks: tuple[Hook, ...], request: DelegationRequest, signals: tuple[type[Exception], ...] = ()
+) -> DelegationRequest:
     """Ask every hook in turn, outermost first, each about what the one before has made of the request.
 
     What a hook delegates itself is not judged: it would be asked about its own question without end. Raises
-    Refused, with the hook's reason, if one vetoes, and also if one raises or answers something else.
+    Refused, with the hook's reason, if one vetoes, and also if one raises or answers something else; ``signals`` pass.
     """
     if _judging.get():
         return request
@@ -42,9 +44,9 @@ async def consult(hooks: tuple[Hook, ...], request: DelegationRequest) -> Delega
                 answer = hook(request)
                 answer = await answer if isawaitable(answer) else answer
             request = _judged(request, answer)
-        except Refused:
-            raise
         except (Exception, CancelledError) as error:
+            if isinstance(error, (Refused, *signals)):
+                raise
             if isinstance(error, CancelledError) and cancellation_is_due():
                 raise  # it is not the hook's own: the caller is going away
             raise Refused(f"Delegation refused: the policy could not decide: {error_text(error)}") from error

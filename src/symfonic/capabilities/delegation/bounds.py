@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symfonic.capabilities.delegation.depth import DepthPolicy
@@ -86,7 +87,13 @@ class ChildPolicy:
 def check_covered(around: Any, scope: Any) -> None:
     """Raises ConfigurationError if a scope that says what it covers does not cover one inside it."""
     covers = getattr(around, "covers", None)
-    if covers is not None and scope is not around and covers(scope) is not True:
+    if covers is None or scope is around:
+        return
+    answer = covers(scope)
+    if iscoroutine(answer):  # nobody would await it, and it would pass for a yes
+        answer.close()
+        answer = False
+    if not answer:
         raise ConfigurationError(
             f"the scope {scope!r} is not covered by that of the run around it, {around!r}: authority can only shrink"
         )

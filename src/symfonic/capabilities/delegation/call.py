@@ -19,6 +19,7 @@ from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import spelled
 from symfonic.errors import LimitReachedError, OverrunError
+from symfonic.kernel.concurrency.tasks import is_awaitable
 from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationRetried, DelegationStarted
 from symfonic.kernel.contracts.messages import current_tool_call, total
 from symfonic.kernel.contracts.text import capped, encodable, error_text, task_text
@@ -79,6 +80,8 @@ class Call:
 
     def refused(self, outcome: DelegationOutcome, message: str, error: BaseException | None = None) -> DelegationRecord:
         """The child never starts."""
+        if outcome is DelegationOutcome.REFUSED_POLICY:  # a hook's words are as long as it likes
+            message = self._cap(message)
         return self._end(outcome, encodable(message), error)
 
     def returned(self, response: Any) -> None:
@@ -180,9 +183,10 @@ class Call:
 
 def _final_text(response: Any) -> str:
     final = getattr(response, "final_response", None)
-    if iscoroutine(final):
-        final.close()
-        raise TypeError("its final_response is a coroutine: it must be a value")
+    if is_awaitable(final):
+        if iscoroutine(final):
+            final.close()
+        raise TypeError(f"its final_response is a {type(final).__name__}: it must be a value")
     return encodable(task_text(final).strip()) if final else ""
 
 

@@ -6,6 +6,7 @@ A ``TypeError`` from inside a child's own body must not look like an old signatu
 import asyncio
 import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter
 from types import AsyncGeneratorType, GeneratorType
@@ -15,7 +16,7 @@ from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.kernel.concurrency.tasks import is_awaitable
 from symfonic.kernel.contracts.signatures import signature_of
-from symfonic.kernel.contracts.text import error_text, to_text
+from symfonic.kernel.contracts.text import error_text
 
 ACCEPTS_RUN_LINEAGE: Final = "accepts_run_lineage"
 """A child with a true attribute of this name is sent ``root_run_id`` and ``parent_run_id`` whatever its signature."""
@@ -148,7 +149,8 @@ class AdaptedAgent:
         parameters = _parameters(agent) or {}
         self.agent: Any = agent
         self._context = context
-        self.by_keyword: bool = parameters["prompt"].kind is Parameter.KEYWORD_ONLY
+        first = next(iter(parameters.values()))
+        self.by_keyword: bool = first.name != "prompt" or first.kind is Parameter.KEYWORD_ONLY
         self.sends: frozenset[str] = frozenset(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))
         self._takes_all = len(self.sends) == len(CONTEXT) + len(LINEAGE)
 
@@ -185,6 +187,13 @@ class AdaptedAgent:
             await close()
 
 
+def blocks(child: Any) -> bool:
+    """Whether its ``run`` is a plain function, which does its work before it returns."""
+    run = child.agent.run if isinstance(child, AdaptedAgent) else getattr(child, "run", None)
+    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
+    return inspect.isroutine(run) and not any(kind(run) for kind in kinds)
+
+
 def is_generator(answer: Any) -> bool:
     """Whether a child answers piece by piece."""
     return isinstance(answer, AsyncGeneratorType | GeneratorType)
@@ -193,8 +202,8 @@ def is_generator(answer: Any) -> bool:
 async def drained(pieces: Any) -> Any:
     """The response of a child that answers piece by piece.
 
-    The last piece that has a ``final_response`` is the response. Without one, pieces of text are joined, and of others
-    the last is the answer. The generator is closed on every way out.
+    The last piece whose ``final_response`` is not empty is the response. Without one, pieces of text are joined, and of
+    others the last is the answer; a piece that is None says nothing. The generator is closed on every way out.
     """
     seen: list[Any] = []
     try:
@@ -205,16 +214,20 @@ async def drained(pieces: Any) -> Any:
         else:
             async for piece in pieces:
                 seen.append(piece)
+                await asyncio.sleep(0)  # one that never waits itself could not be ended
     finally:
-        if isinstance(pieces, GeneratorType):
-            pieces.close()
-        else:
-            await pieces.aclose()
-    responses = [piece for piece in seen if hasattr(piece, "final_response")]
+        with suppress(RuntimeError):  # a generator that ignores its end does not change how it came to it
+            if isinstance(pieces, GeneratorType):
+                pieces.close()
+            else:
+                await pieces.aclose()
+    said = [piece for piece in seen if piece is not None]
+    responses = [piece for piece in said if hasattr(piece, "final_response")]
     if responses:
-        return responses[-1]
-    text = all(isinstance(piece, str) for piece in seen)
-    return ChildResponse("".join(seen) if text else to_text(seen[-1]), seen)
+        return next((piece for piece in reversed(responses) if piece.final_response), responses[-1])
+    if all(isinstance(piece, str) for piece in said):
+        return ChildResponse("".join(said), seen)
+    return ChildResponse(said[-1], seen)
 
 
 def _renamed(result: Any) -> ChildResponse:

@@ -116,7 +116,7 @@ class DelegationTools:
         if caller.hooks:
             _unless(budget.peek(caller.asked) if budget else None)  # nobody is asked about what cannot be
             request = DelegationRequest(call.name, call.task, call.depth, scope, caller.identity)
-            call.task = (await consult(caller.hooks, request)).task
+            call.task = (await consult(caller.hooks, request, caller.pass_through)).task
         if budget is None:
             return await self._run(call, scope)
         _unless(budget.reserve_child(caller.asked, call.name, call.task))

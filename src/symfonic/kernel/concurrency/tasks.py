@@ -82,9 +82,19 @@ class _Group:
 async def run_within(seconds: float, work: Awaitable[T], late: Exception | None = None) -> T:
     """The result of ``work``, which is cancelled and waited for when its time is over.
 
-    Raises ``late`` then, or an OverrunError, else what ``work`` raises.
+    Raises ``late`` then, or an OverrunError, else what ``work`` raises. An answer that came too late, since the work
+    blocked the loop and the clock with it, is not heard.
     """
-    task = asyncio.get_running_loop().create_task(_awaited(work))
+    loop = asyncio.get_running_loop()
+    until, ended = loop.time() + seconds, []
+
+    async def clocked() -> T:
+        try:
+            return await _awaited(work)
+        finally:
+            ended.append(loop.time())
+
+    task = loop.create_task(clocked())
     try:
         done, _ = await asyncio.wait({task}, timeout=seconds)
         if not done:
@@ -94,8 +104,10 @@ async def run_within(seconds: float, work: Awaitable[T], late: Exception | None 
         raise
     finally:
         _leave(task, work)
-    if done:
+    if done and not (ended and ended[0] > until):
         return task.result()
+    if done:
+        _log_errors([task])
     raise OverrunError(seconds) if late is None else late
 
 

@@ -21,7 +21,7 @@ _SECRETS = tuple(
     (re.compile(pattern, re.IGNORECASE | re.ASCII), rf"\1***{after}")
     # Whatever repeats is bounded, or ends before the next place where a match may begin: linear in the text.
     for pattern, after in (
-        (r"(://[^\s/:@]*:)[^\s/]*@", "@"),  # a password in a URL
+        (r"(://[^\s/?#:]*:)[^\s/?#]*@", "@"),  # a password in a URL
         (r"([?&](?:key|sig|signature)=)[^&\s\"'#]+", ""),
         (r"(\bauthorization[\"']?[ ]?[:=][ ]?[\"']?(?:basic|bearer|token)[ ])[^\s\"',;]+", ""),
         (rf"(\bbearer[ ])(?:{_WITH_DIGIT}{{8,}}=*|(?=[\w.~+/-]{{0,200}}[a-z](?-i:[A-Z]))[\w.~+/-]{{16,}}=*)", ""),

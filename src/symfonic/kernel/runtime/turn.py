@@ -100,10 +100,10 @@ class Turn:
             tool = self.plan.find(call.name, self.offered)
             value = await tool.tool.invoke(tool.arguments(call.arguments))
             return to_text(value), False
-        except self.pass_through:
-            raise
         except BadCallError as problem:
             return str(problem), True
+        except self.pass_through:
+            raise
         except Exception as error:
             return f"Tool {call.name!r} failed: {error_text(error)}", True
 
