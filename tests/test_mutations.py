@@ -184,8 +184,8 @@ MUTATIONS = [
     Mutation(
         "children that the caller built are closed",
         f"{DELEGATION}/capability.py",
-        "            if isinstance(child, ChildSpec):\n                owned.append(agent)\n",
-        "            owned.append(agent)\n",
+        "            if isinstance(child, ChildSpec):\n                owned[child.name] = agent\n",
+        "            owned[child.name] = agent\n",
         f"{CONTRACT}/test_capability.py::test_children_that_the_caller_built_are_never_closed_and_those_built_here_are",
     ),
     Mutation(

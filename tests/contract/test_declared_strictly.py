@@ -1,5 +1,6 @@
 """Declarations that cannot work are refused by name, and what a declaration says is what happens."""
 
+import asyncio
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ import pytest
 
 from symfonic import Agent, ConfigurationError, Limits, Options, SubAgent, Veto
 from symfonic.agent.cutover.delegation import delegation_for_children
-from symfonic.capabilities.delegation import ChildDeclarationError
+from symfonic.capabilities.delegation import ChildDeclarationError, ChildSpec, DelegationCapability
 from symfonic.kernel.contracts.text import error_text
 from symfonic.testing import ScriptedChild, ScriptedModel, tool_call
 
@@ -104,3 +105,28 @@ except ConfigurationError as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install langchain-core" in done.stdout
+
+
+@pytest.mark.parametrize("tool", ["run_agent", "list_agents"])
+async def test_at_the_ceiling_every_delegation_tool_answers_with_the_refusal(tool: str):
+    arguments = {"name": "child", "task": "go"} if tool == "run_agent" else {}
+    lead = Agent(
+        ScriptedModel(tool_call(tool, **arguments), "done"),
+        sub_agents=[SubAgent("child", ScriptedChild(), "Works.")],
+        max_depth=0,
+    )
+    result = await lead.run("go")
+    refusal = "Delegation refused: maximum sub-agent depth (0) reached; cannot delegate further."
+    assert result.messages[2].text == refusal
+
+
+async def test_an_owned_child_that_does_not_close_is_named_as_it_was_declared():
+    class Slow(ScriptedChild):
+        async def aclose(self) -> None:
+            await asyncio.Event().wait()
+
+    capability = DelegationCapability.declare([ChildSpec("researcher", Slow, "Works.")], max_depth=1)
+    capability.lifecycle._close_timeout = 0.01
+    with pytest.raises(ExceptionGroup) as caught:
+        await capability.aclose()
+    assert "'researcher' did not close" in str(caught.value.exceptions[0])

@@ -50,12 +50,12 @@ class DelegationCapability:
         """
         depth = None if max_depth is None else DepthPolicy(max_depth)
         context = context or DelegationContext()
-        owned: list[Any] = []
+        owned: dict[str, Any] = {}
         entries: list[RosterEntry] = []
         for child in children:
             agent = child.build() if isinstance(child, ChildSpec) else child.agent
             if isinstance(child, ChildSpec):
-                owned.append(agent)
+                owned[child.name] = agent
             entries.append(
                 RosterEntry(
                     child.name,
@@ -69,7 +69,13 @@ class DelegationCapability:
             )
         roster = DelegationRoster(entries)
         tools = DelegationTools(roster=roster, depth=depth, context=context, record=record)
-        return cls(roster=roster, tools=tools, lifecycle=ChildLifecycle(owned), context=context, depth=depth)
+        return cls(
+            roster=roster,
+            tools=tools,
+            lifecycle=ChildLifecycle(owned.values(), names=owned),
+            context=context,
+            depth=depth,
+        )
 
     def tool_specs(self) -> tuple[DelegationToolSpec, ...]:
         """The tools to offer to the parent's model."""

@@ -12,10 +12,17 @@ CLOSE_TIMEOUT = 10.0
 
 
 class ChildLifecycle:
-    """Owns exactly the children it is given. Children that the caller built are never given to it."""
+    """Owns exactly the children it is given. Children that the caller built are never given to it.
 
-    def __init__(self, owned: Iterable[Any], *, close_timeout: float = CLOSE_TIMEOUT) -> None:
+    ``names`` are those the children were declared by, in the same order.
+    """
+
+    def __init__(
+        self, owned: Iterable[Any], *, names: Iterable[str] = (), close_timeout: float = CLOSE_TIMEOUT
+    ) -> None:
+        owned = tuple(owned)
         self._owned = tuple({id(child): child for child in owned}.values())
+        self._names = {id(child): name for child, name in zip(owned, names, strict=False)}
         self._close_timeout = close_timeout
         self._closed = False
 
@@ -51,7 +58,7 @@ class ChildLifecycle:
         close = getattr(child, "aclose", None) or getattr(child, "close", None)
         closing = close() if callable(close) else None
         if isawaitable(closing) and not await finish_within(closing, self._close_timeout):
-            name = getattr(child, "name", None) or type(child).__name__
+            name = self._names.get(id(child)) or getattr(child, "name", None) or type(child).__name__
             raise TimeoutError(f"the sub-agent {name!r} did not close within {self._close_timeout:g} s")
 
     async def __aenter__(self) -> "ChildLifecycle":

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from functools import lru_cache
 from typing import Any
 
-from symfonic.capabilities.delegation.active_run import ActiveRun
+from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.admission import Refused, consult, narrowed
 from symfonic.capabilities.delegation.bounds import DelegationRequest
 from symfonic.capabilities.delegation.call import Call
@@ -71,7 +71,10 @@ class DelegationTools:
         return (await self.delegate(name if resolved is None else resolved, task)).message
 
     async def list_agents(self) -> str:
-        """The sub-agents, one line each."""
+        """The sub-agents, one line each; at the ceiling the refusal: there is nothing to choose from."""
+        policy = self._ceiling(active_run())
+        if not policy.admits(self.context.current_depth()):
+            return policy.refusal()
         return f"Available sub-agents:\n{self.roster.describe()}"
 
     async def delegate(self, name: str, task: Any) -> DelegationRecord:
