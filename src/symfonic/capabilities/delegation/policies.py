@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope
@@ -10,11 +9,10 @@ from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.budget import Budget, Slot, lent, place_of_child
 from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import identities
-from symfonic.capabilities.delegation.runner_adapter import blocks, drained, is_generator, plan_call
+from symfonic.capabilities.delegation.runner_adapter import drained, is_generator, plan_call
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.concurrency.tasks import cancellation_is_due, is_awaitable, run_within
-from symfonic.kernel.concurrency.threads import run_in_thread
 from symfonic.kernel.contracts.ambient import Ambient
 from symfonic.kernel.contracts.facts import fact
 
@@ -35,11 +33,6 @@ class Start:
     watch: "Watch | None"
     caller: ActiveRun | None
     slot: Slot | None = None
-    in_time: bool = False
-
-    def is_timed(self) -> bool:
-        """Whether a clock is running for the child."""
-        return self.in_time or bool(self.caller and self.caller.budget and self.caller.budget.time_left())
 
 
 class Watch(Protocol):
@@ -85,7 +78,7 @@ def in_own_scope(runner: Any) -> Starter:
 
     Every runner is called so, also one whose signature cannot take what the scope holds.
     """
-    plan, blocking = plan_call(runner), blocks(runner)
+    plan = plan_call(runner)
 
     async def start(child: Start) -> Any:
         module = identities()
@@ -105,10 +98,7 @@ def in_own_scope(runner: Any) -> Starter:
                 "parent_run_id": child.parent_run_id,
             }
             try:
-                if blocking and child.is_timed():  # on the loop it would stop the clock
-                    response = await run_in_thread(partial(plan.call, runner, child.query, context), child.name)
-                else:
-                    response = plan.call(runner, child.query, context)
+                response = plan.call(runner, child.query, context)
                 while is_awaitable(response):  # an async run may return what another one gave it
                     response = await response
                 if is_generator(response):
@@ -156,7 +146,7 @@ def timed(start: Starter, seconds: float) -> Starter:
     """End the child when its time is over. Raises OverrunError then."""
 
     async def in_time(child: Start) -> Any:
-        return await run_within(seconds, start(replace(child, in_time=True)))
+        return await run_within(seconds, start(child))
 
     return in_time
 

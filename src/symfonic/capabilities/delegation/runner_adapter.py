@@ -187,13 +187,6 @@ class AdaptedAgent:
             await close()
 
 
-def blocks(child: Any) -> bool:
-    """Whether its ``run`` is a plain function, which does its work before it returns."""
-    run = child.agent.run if isinstance(child, AdaptedAgent) else getattr(child, "run", None)
-    kinds = (inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction)
-    return inspect.isroutine(run) and not any(kind(run) for kind in kinds)
-
-
 def is_generator(answer: Any) -> bool:
     """Whether a child answers piece by piece."""
     return isinstance(answer, AsyncGeneratorType | GeneratorType)
