@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from symfonic import Agent, ConfigurationError, Limits, Options, SubAgent, Veto
+from symfonic import Agent, AgentRef, ConfigurationError, DelegationOutcome, Limits, Options, SubAgent, Veto
 from symfonic.agent.cutover.delegation import delegation_for_children
 from symfonic.capabilities.delegation import ChildDeclarationError, ChildSpec, DelegationCapability
+from symfonic.kernel.contracts.messages import ToolCall
 from symfonic.kernel.contracts.text import error_text
 from symfonic.testing import ScriptedChild, ScriptedModel, tool_call
 
@@ -118,6 +119,38 @@ async def test_at_the_ceiling_every_delegation_tool_answers_with_the_refusal(too
     result = await lead.run("go")
     refusal = "Delegation refused: maximum sub-agent depth (0) reached; cannot delegate further."
     assert result.messages[2].text == refusal
+
+
+@pytest.mark.parametrize("sent", [{"name": "child"}, {}, {"query": "x"}, "{", "[1]"])
+async def test_at_the_ceiling_a_call_that_does_not_fit_is_refused_like_one_that_does(sent: Any):
+    child = ScriptedChild()
+    lead = Agent(
+        ScriptedModel(ToolCall("1", "run_agent", sent), "done"),
+        sub_agents=[SubAgent("child", child, "Works.")],
+        max_depth=0,
+    )
+    result = await lead.run("go")
+    assert result.messages[2].text.startswith("Delegation refused: maximum sub-agent depth (0) reached")
+    assert [record.outcome for record in result.delegations] == [DelegationOutcome.REFUSED_DEPTH]
+    assert child.calls == []
+
+
+async def test_two_first_delegations_at_once_resolve_a_reference_once():
+    resolved, begun, go = [], asyncio.Event(), asyncio.Event()
+
+    async def resolve() -> Any:
+        resolved.append(1)
+        begun.set()
+        await go.wait()
+        return ScriptedChild("answer")
+
+    call = tool_call("run_agent", name="child", task="go")
+    lead = Agent(ScriptedModel([call, call], "done"), sub_agents=[SubAgent("child", AgentRef(resolve), "Works.")])
+    run = asyncio.ensure_future(lead.run("go"))
+    await begun.wait()
+    go.set()
+    assert (await run).delegated_to == ("child", "child")
+    assert len(resolved) == 1
 
 
 async def test_an_owned_child_that_does_not_close_is_named_as_it_was_declared():

@@ -10,6 +10,7 @@ from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.names import check_declared, checked_examples
 from symfonic.capabilities.delegation.runner_adapter import adapt_child, plan_call
+from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.concurrency.tasks import is_awaitable
 
 
@@ -46,13 +47,14 @@ class AgentRef:
     It then speaks for the agent that ``resolve`` returned. This is how a cycle is built; depth bounds it.
     """
 
-    __slots__ = ("_call", "_resolve")
+    __slots__ = ("_call", "_resolve", "_turn")
 
     def __init__(self, resolve: Callable[[], Any]) -> None:
         if not callable(resolve):
             raise ChildDeclarationError(f"AgentRef takes a function that returns the agent, got {resolve!r}")
         self._resolve = resolve
         self._call: Callable[[str, dict[str, Any]], Any] | None = None
+        self._turn = Places(1)  # of two first delegations at once, one resolves and the other waits
 
     async def run(
         self,
@@ -65,10 +67,11 @@ class AgentRef:
     ) -> HasFinalResponse:
         """Run the agent. Raises ChildDeclarationError if what ``resolve`` returned cannot be adopted."""
         if self._call is None:
-            resolved = self._resolve()
-            runner = adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved)
-            plan = plan_call(runner)
-            self._call = partial(plan.call, runner)
+            await self._turn.acquire()
+            try:
+                self._call = self._call or await self._resolved()
+            finally:
+                self._turn.release()
         context = {
             "scope": scope,
             "agent_depth": agent_depth,
@@ -79,3 +82,8 @@ class AgentRef:
         while is_awaitable(answer):
             answer = await answer
         return answer  # type: ignore[no-any-return]
+
+    async def _resolved(self) -> Callable[[str, dict[str, Any]], Any]:
+        resolved = self._resolve()
+        runner = adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved)
+        return partial(plan_call(runner).call, runner)

@@ -38,6 +38,19 @@ class CompiledTool:
         problems += [f"does not take {', '.join(preview(key) for key in surplus[:5])}"] if surplus else []
         raise BadCallError(f"Tool {self.tool.name!r} was not called: it {' and '.join(problems)}. {self._takes()}")
 
+    def made_to_fit(self, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
+        """What a model sent, without what is too much and with None for what is missing.
+
+        For a tool that is not offered: its answer is a refusal, whatever it is asked, and should not read like a
+        mistake to put right.
+        """
+        try:
+            arguments = _parsed(self.tool.name, sent)
+        except BadCallError:
+            arguments = {}
+        fitting = {key: value for key, value in arguments.items() if key in self.known}
+        return {**dict.fromkeys(self.required), **fitting}
+
     def _takes(self) -> str:
         if not self.known:
             return "It takes no arguments."

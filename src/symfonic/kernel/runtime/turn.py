@@ -98,7 +98,8 @@ class Turn:
         """What the model reads of a call, and whether that is an error."""
         try:
             tool = self.plan.find(call.name, self.offered)
-            value = await tool.tool.invoke(tool.arguments(call.arguments))
+            read = tool.arguments if tool.tool in self.offered else tool.made_to_fit
+            value = await tool.tool.invoke(read(call.arguments))
             return to_text(value), False
         except BadCallError as problem:
             return str(problem), True
