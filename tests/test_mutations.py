@@ -170,8 +170,8 @@ MUTATIONS = [
     Mutation(
         "retired catch-all taken to accept lineage",
         f"{DELEGATION}/runner_adapter.py",
-        "    return _catch_all(parameters) not in (None, RETIRED_VAR_KEYWORD)\n",
-        "    return _catch_all(parameters) is not None\n",
+        "        lineage = LINEAGE if marked or taken.issuperset(LINEAGE) else ()  # both or neither\n",
+        "        lineage = LINEAGE if marked or taken.issuperset(LINEAGE) or catch_all else ()\n",
         f"{CONTRACT}/test_runner_adapter.py::test_the_signature_says_whether_a_child_takes_lineage",
     ),
     Mutation(

@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -150,10 +150,13 @@ class Team:
         if act.fault not in ("answer", "rubbish"):
             await meet(self.world, node, act)
 
-    async def foreign(self, node: Node, given: dict[str, Any]) -> Any:
-        """The body of a foreign child."""
+    def foreign(self, node: Node, given: dict[str, Any]) -> Coroutine[Any, Any, Any]:
+        """The body of a foreign child. It has started when this is called, also where nobody awaits what it returns."""
+        self.world.started(node, given)
+        return self._body(node)
+
+    async def _body(self, node: Node) -> Any:
         world = self.world
-        world.started(node, given)
         with world.inside(node):
             if node.children:
                 world.hit("callback", node)
@@ -280,7 +283,19 @@ class _Retired(_Foreign):
         return self.team.foreign(self.node, state_overrides)
 
 
-_SHAPES: dict[str, type[_Foreign]] = {"open": _Open, "bare": _Bare, "named": _Named, "retired": _Retired}
+class _Pieces(_Foreign):
+    async def run(self, query: str, **kwargs: Any) -> AsyncIterator[Any]:
+        yield await self.team.foreign(self.node, kwargs)
+        yield None
+
+
+_SHAPES: dict[str, type[_Foreign]] = {
+    "open": _Open,
+    "bare": _Bare,
+    "named": _Named,
+    "retired": _Retired,
+    "pieces": _Pieces,
+}
 
 
 class _Owned:

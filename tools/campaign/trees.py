@@ -195,7 +195,7 @@ def _settle(random: Random, node: Node) -> None:
         node.via = random.choices(("inline", "task", "thread", "detached"), (8, 8, 2, 1))[0]
         node.owned = random.random() < 0.3
     if node.kind == "foreign":
-        node.shape = random.choice(("open", "bare", "named", "retired"))
+        node.shape = random.choice(("open", "bare", "named", "retired", "pieces"))
     if node.kind == "agent" and random.random() < 0.15:
         node.limits = draw_limits(random)
     if (node.kind == "agent" or node.children) and random.random() < 0.1:

@@ -2,17 +2,15 @@
 
 import functools
 import inspect
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from symfonic.agent.cutover.docstrings import known_parameters, read_docstring
 from symfonic.agent.cutover.extension_tools import check_tool_name
 from symfonic.agent.cutover.signatures import read_signature
 from symfonic.errors import ConfigurationError
+from symfonic.kernel.concurrency.threads import run_in_thread
 from symfonic.kernel.contracts.tool import Tool
-
-_NO_LOOP = ("no running event loop", "no current event loop")
 
 
 def function_tool(fn: Callable[..., Any], *, name: str | None = None, description: str | None = None) -> Tool:
@@ -34,7 +32,7 @@ def function_tool(fn: Callable[..., Any], *, name: str | None = None, descriptio
     async def invoke(arguments: Mapping[str, Any]) -> Any:
         positional, keyword = signature.bind(arguments)
         call = functools.partial(fn, *positional, **keyword)
-        result = call() if in_loop else await _threaded(title, call)
+        result = call() if in_loop else await run_in_thread(call, title)
         while inspect.isawaitable(result):
             result = await result
         return result
@@ -75,46 +73,3 @@ def _is_async(fn: Any) -> bool:
 def _refuse_generator(name: str, fn: Any) -> None:
     if any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in _callables(fn)):
         raise ConfigurationError(f"tool {name!r} is a generator; a tool returns its result as one value")
-
-
-async def _threaded(name: str, call: Callable[[], Any]) -> Any:
-    """The call's result, from a thread. A coroutine that nobody waits for any more is closed."""
-    from symfonic.kernel.concurrency.threads import run_in_thread
-
-    abandoned = threading.Event()
-    results: list[Any] = []
-
-    def work() -> Any:
-        results.append(call())
-        if abandoned.is_set():
-            _close_coroutines(results)
-        return results[0]
-
-    try:
-        return await run_in_thread(work, name)
-    except RuntimeError as error:
-        if not any(text in str(error) for text in _NO_LOOP):
-            raise
-        _close_stranded(error)
-        raise RuntimeError(
-            f"Tool {name!r} needs a running event loop, so it must be async: define it with 'async def'"
-        ) from error
-    except BaseException:
-        abandoned.set()
-        _close_coroutines(results)
-        raise
-
-
-def _close_stranded(error: BaseException) -> None:
-    """Close what a call without a loop had made for it: such a coroutine will never be awaited."""
-    trace = error.__traceback__
-    while trace is not None:
-        for value in trace.tb_frame.f_locals.values():
-            _close_coroutines(value if isinstance(value, list | tuple | set) else (value,))
-        trace = trace.tb_next
-
-
-def _close_coroutines(values: Iterable[Any]) -> None:
-    for value in values:
-        if inspect.iscoroutine(value) and inspect.getcoroutinestate(value) == inspect.CORO_CREATED:
-            value.close()

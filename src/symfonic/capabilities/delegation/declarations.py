@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any
 
 from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.names import check_declared, checked_examples
-from symfonic.capabilities.delegation.runner_adapter import adapt_child, plan_call
+from symfonic.capabilities.delegation.runner_adapter import Answer, adapt_child, how_to_call
 from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.concurrency.tasks import is_awaitable
 
@@ -47,13 +46,13 @@ class AgentRef:
     It then speaks for the agent that ``resolve`` returned. This is how a cycle is built; depth bounds it.
     """
 
-    __slots__ = ("_call", "_resolve", "_turn")
+    __slots__ = ("_answer", "_resolve", "_turn")
 
     def __init__(self, resolve: Callable[[], Any]) -> None:
         if not callable(resolve):
             raise ChildDeclarationError(f"AgentRef takes a function that returns the agent, got {resolve!r}")
         self._resolve = resolve
-        self._call: Callable[[str, dict[str, Any]], Any] | None = None
+        self._answer: Answer | None = None
         self._turn = Places(1)  # of two first delegations at once, one resolves and the other waits
 
     async def run(
@@ -66,10 +65,10 @@ class AgentRef:
         parent_run_id: str | None = None,
     ) -> HasFinalResponse:
         """Run the agent. Raises ChildDeclarationError if what ``resolve`` returned cannot be adopted."""
-        if self._call is None:
+        if self._answer is None:
             await self._turn.acquire()
             try:
-                self._call = self._call or await self._resolved()
+                self._answer = self._answer or await self._resolved()
             finally:
                 self._turn.release()
         context = {
@@ -78,12 +77,8 @@ class AgentRef:
             "root_run_id": root_run_id,
             "parent_run_id": parent_run_id,
         }
-        answer = self._call(query, context)
-        while is_awaitable(answer):
-            answer = await answer
-        return answer  # type: ignore[no-any-return]
+        return await self._answer(query, context)  # type: ignore[no-any-return]
 
-    async def _resolved(self) -> Callable[[str, dict[str, Any]], Any]:
+    async def _resolved(self) -> Answer:
         resolved = self._resolve()
-        runner = adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved)
-        return partial(plan_call(runner).call, runner)
+        return how_to_call(adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved))

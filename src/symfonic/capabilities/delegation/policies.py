@@ -9,10 +9,10 @@ from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.budget import Budget, Slot, lent, place_of_child
 from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import identities
-from symfonic.capabilities.delegation.runner_adapter import drained, is_generator, plan_call
+from symfonic.capabilities.delegation.runner_adapter import how_to_call
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.places import Places
-from symfonic.kernel.concurrency.tasks import cancellation_is_due, is_awaitable, run_within
+from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
 from symfonic.kernel.contracts.ambient import Ambient
 from symfonic.kernel.contracts.facts import fact
 
@@ -78,7 +78,7 @@ def in_own_scope(runner: Any) -> Starter:
 
     Every runner is called so, also one whose signature cannot take what the scope holds.
     """
-    plan = plan_call(runner)
+    answer = how_to_call(runner)
 
     async def start(child: Start) -> Any:
         module = identities()
@@ -98,11 +98,7 @@ def in_own_scope(runner: Any) -> Starter:
                 "parent_run_id": child.parent_run_id,
             }
             try:
-                response = plan.call(runner, child.query, context)
-                while is_awaitable(response):  # an async run may return what another one gave it
-                    response = await response
-                if is_generator(response):
-                    response = await drained(response)
+                response = await answer(child.query, context)
                 if child.watch is not None:
                     child.watch.returned(response)
             except BaseException as error:

@@ -5,16 +5,20 @@ A ``TypeError`` from inside a child's own body must not look like an old signatu
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from inspect import Parameter
-from types import AsyncGeneratorType, GeneratorType
-from typing import Any, Final
+from types import AsyncGeneratorType, FunctionType, GeneratorType, MethodType
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.lineage import current_identity
-from symfonic.kernel.concurrency.tasks import is_awaitable
+from symfonic.kernel.concurrency.tasks import clock_runs, is_awaitable
+from symfonic.kernel.concurrency.threads import run_in_thread
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.text import error_text
 
@@ -32,6 +36,7 @@ _HINT = (
     " a plain function goes into tools=[...]."
 )
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+_NO_MORE: Any = object()
 _CATCH_ALLS = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
@@ -46,52 +51,62 @@ class ChildResponse:
     parent_run_id: str | None = None
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class CallPlan:
-    """How one child is called: whether the task goes by keyword, and which keywords it is sent."""
+    """How one child is called, as its signature says.
 
-    query_by_keyword: bool
+    ``task``: the name of the task's parameter, ``query`` or ``prompt``; blank where nobody knows. ``by_keyword``:
+    whether the task goes by that name. ``sends``: the keywords sent besides. ``unmet``: the parameters that no
+    delegation can fill. ``blocks``: whether its code may block the event loop, and every clock with it.
+    """
+
+    task: str
+    by_keyword: bool
     sends: frozenset[str]
+    unmet: tuple[str, ...] = ()
+    blocks: bool = False
 
-    def call(self, runner: Any, query: str, context: dict[str, Any]) -> Any:
-        """Call ``runner.run``; what comes back is to be awaited when it is awaitable."""
+    async def answer(self, child: Any, task: str, context: dict[str, Any]) -> Any:
+        """The response of ``child.run``, awaited and drained.
+
+        What may block runs in a thread where a clock runs; elsewhere it stays on the loop, which it may need.
+        """
+        aside = type(child).__name__ if self.blocks and clock_runs() else None
+        if aside is not None:
+            response = await run_in_thread(lambda: self._call(child, task, context), aside)
+        else:
+            response = self._call(child, task, context)
+        while is_awaitable(response):  # an async run may return what another one gave it
+            response = await response
+        if is_generator(response):
+            return await drained(response, aside)
+        return _renamed(response) if self.task == "prompt" else response
+
+    def _call(self, child: Any, task: str, context: dict[str, Any]) -> Any:
         sent = context if self.sends >= context.keys() else {key: context[key] for key in context if key in self.sends}
-        return runner.run(query=query, **sent) if self.query_by_keyword else runner.run(query, **sent)
+        if not self.by_keyword:
+            return child.run(task, **sent)
+        return child.run(prompt=task, **sent) if self.task == "prompt" else child.run(query=task, **sent)
 
 
-def plan_call(runner: Any) -> CallPlan:
+Answer: TypeAlias = Callable[[str, dict[str, Any]], Coroutine[Any, Any, Any]]
+"""``answer(task, context)``: call a child and return its response."""
+
+
+def how_to_call(runner: Any) -> Answer:
     """Read a runner's signature, once. An unreadable one is taken for the bare contract, ``run(query, **kwargs)``."""
-    lineage = LINEAGE if accepts_run_lineage(runner) else ()  # both or neither
-    parameters = _parameters(runner)
-    if parameters is None:
-        return CallPlan(False, frozenset((*CONTEXT, *lineage)))
-    catch_all = _catch_all(parameters)
-    open_ended = catch_all is not None and catch_all != RETIRED_VAR_KEYWORD
-    context = [key for key in CONTEXT if open_ended or _takes_keyword(parameters, key)]
-    positional = any(p.kind in _BY_POSITION for p in parameters.values())
-    by_keyword = _takes_keyword(parameters, "query") or (catch_all is not None and not positional)
-    return CallPlan(by_keyword, frozenset((*context, *lineage)))
+    return runner.answer if isinstance(runner, AdaptedAgent) else partial(_plan(runner).answer, runner)
 
 
 def speaks_runner_contract(child: Any) -> bool:
     """Whether its ``run`` has a parameter ``query`` or a ``**kwargs`` catch-all."""
-    parameters = _parameters(child)
-    return parameters is not None and ("query" in parameters or _catch_all(parameters) is not None)
+    return _plan(child).task == "query"
 
 
 def accepts_run_lineage(child: Any) -> bool:
     """Whether its ``run`` is to be sent ``root_run_id`` and ``parent_run_id``."""
-    try:
-        if _is_marked(child):
-            return True
-    except Exception:  # noqa: S110 - a mark that cannot be read says nothing; where it is declared it is refused
-        pass
-    parameters = _parameters(child)
-    if parameters is None:
-        return False
-    if all(_takes_keyword(parameters, key) for key in LINEAGE):
-        return True
-    return _catch_all(parameters) not in (None, RETIRED_VAR_KEYWORD)
+    return _says_it_takes_lineage(child) or _plan(child).sends.issuperset(LINEAGE)
 
 
 def adapt_child(name: str, child: Any, context: Any = None) -> Any:
@@ -100,59 +115,34 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
     ``context`` is the `DelegationContext` that a wrapper falls back on for what a call leaves out.
     Raises ChildDeclarationError for anything else.
     """
-    if not isinstance(child, type):
-        parameters = _parameters(child) or {}
-        if speaks_runner_contract(child):
-            plan = plan_call(child)
-            _check_callable(name, child, parameters, {*plan.sends, *(("query",) if plan.query_by_keyword else ())})
-            return child
-        if "prompt" in parameters:
-            adapted = AdaptedAgent(child, context)
-            _check_callable(name, child, parameters, {*adapted.sends, *(("prompt",) if adapted.by_keyword else ())})
-            return adapted
-    raise ChildDeclarationError(
-        f"PrebuiltChild.agent for {name!r} must expose an async run(query, ...) method (the ChildRunner protocol)"
-        f" or an Agent-shaped run(prompt, ...); got {_described(child)}. {_HINT}"
-    )
-
-
-def _check_callable(name: str, child: Any, parameters: "Mapping[str, Parameter]", by_keyword: set[str]) -> None:
-    """Raises ChildDeclarationError if no call of ours could satisfy the signature.
-
-    The query goes by position where it is not among those that go by keyword.
-    """
+    plan = _UNREADABLE[False] if isinstance(child, type) else _plan(child)
+    if not plan.task:
+        raise ChildDeclarationError(
+            f"PrebuiltChild.agent for {name!r} must expose an async run(query, ...) method (the ChildRunner protocol)"
+            f" or an Agent-shaped run(prompt, ...); got {_described(child)}. {_HINT}"
+        )
     try:
         _is_marked(child)
     except Exception as error:
         problem = f"{ACCEPTS_RUN_LINEAGE} of the sub-agent {name!r} cannot be read: {error_text(error)}"
         raise ChildDeclarationError(problem) from error
-    first = next((key for key, p in parameters.items() if p.kind in _BY_POSITION), None)
-    given = by_keyword if by_keyword & {"query", "prompt"} else {*by_keyword, first}
-    unmet = [
-        key
-        for key, p in parameters.items()
-        if key not in given and p.default is Parameter.empty and p.kind not in _CATCH_ALLS
-    ]
-    if unmet:
+    if plan.unmet:
         raise ChildDeclarationError(
-            f"run of the sub-agent {name!r} requires {', '.join(unmet)}, which no delegation sends;"
+            f"run of the sub-agent {name!r} requires {', '.join(plan.unmet)}, which no delegation sends;"
             f" it is sent the query and, where it names them, {', '.join((*CONTEXT, *LINEAGE))}"
         )
+    return child if plan.task == "query" else AdaptedAgent(child, plan, context)
 
 
 class AdaptedAgent:
     """An ``Agent``-shaped child, ``run(prompt, …)`` -> ``.text``, behind the runner contract."""
 
-    __slots__ = ("_context", "_takes_all", "agent", "by_keyword", "sends")
+    __slots__ = ("_context", "agent", "answer")
 
-    def __init__(self, agent: Any, context: Any = None) -> None:
-        parameters = _parameters(agent) or {}
+    def __init__(self, agent: Any, plan: CallPlan, context: Any = None) -> None:
         self.agent: Any = agent
+        self.answer: Answer = partial(plan.answer, agent)
         self._context = context
-        first = next(iter(parameters.values()))
-        self.by_keyword: bool = first.name != "prompt" or first.kind is Parameter.KEYWORD_ONLY
-        self.sends: frozenset[str] = frozenset(key for key in (*CONTEXT, *LINEAGE) if _takes_keyword(parameters, key))
-        self._takes_all = len(self.sends) == len(CONTEXT) + len(LINEAGE)
 
     async def run(
         self,
@@ -162,23 +152,20 @@ class AdaptedAgent:
         agent_depth: int | None = None,
         root_run_id: str | None = None,
         parent_run_id: str | None = None,
-    ) -> ChildResponse:
+    ) -> Any:
         """Run the agent and rename what it returns; run ids it does not have are those of the child's scope."""
         if agent_depth is None and self._context is not None:  # called past the roster
             scope = self._context.current_scope() if scope is None else scope
             agent_depth = self._context.current_depth()
-        sent: dict[str, Any] = {
-            "scope": scope,
-            "agent_depth": agent_depth,
-            "root_run_id": root_run_id,
-            "parent_run_id": parent_run_id,
-        }
-        if not self._takes_all:
-            sent = {key: value for key, value in sent.items() if key in self.sends}
-        result = self.agent.run(prompt=query, **sent) if self.by_keyword else self.agent.run(query, **sent)
-        if is_awaitable(result):
-            result = await result
-        return await drained(result) if is_generator(result) else _renamed(result)
+        return await self.answer(
+            query,
+            {
+                "scope": scope,
+                "agent_depth": agent_depth,
+                "root_run_id": root_run_id,
+                "parent_run_id": parent_run_id,
+            },
+        )
 
     async def aclose(self) -> None:
         """Close the agent, where it can be closed."""
@@ -192,8 +179,8 @@ def is_generator(answer: Any) -> bool:
     return isinstance(answer, AsyncGeneratorType | GeneratorType)
 
 
-async def drained(pieces: Any) -> Any:
-    """The response of a child that answers piece by piece.
+async def drained(pieces: Any, aside: str | None = None) -> Any:
+    """The response of a child that answers piece by piece; synchronous ones in threads named ``aside``, where given.
 
     The last piece whose ``final_response`` is not empty is the response. Without one, pieces of text are joined, and of
     others the last is the answer; a piece that is None says nothing. The generator is closed on every way out.
@@ -201,15 +188,15 @@ async def drained(pieces: Any) -> Any:
     seen: list[Any] = []
     try:
         if isinstance(pieces, GeneratorType):
-            for piece in pieces:
+            while (piece := await _next(pieces, aside)) is not _NO_MORE:
                 seen.append(piece)
-                await asyncio.sleep(0)  # between the pieces of synchronous work, others have their turn
         else:
             async for piece in pieces:
                 seen.append(piece)
                 await asyncio.sleep(0)  # one that never waits itself could not be ended
     finally:
-        with suppress(RuntimeError):  # a generator that ignores its end does not change how it came to it
+        # one that ignores its end does not change how it came to it, and one that is left in a thread cannot be closed
+        with suppress(RuntimeError, ValueError):
             if isinstance(pieces, GeneratorType):
                 pieces.close()
             else:
@@ -221,6 +208,13 @@ async def drained(pieces: Any) -> Any:
     if all(isinstance(piece, str) for piece in said):
         return ChildResponse("".join(said), seen)
     return ChildResponse(said[-1], seen)
+
+
+async def _next(pieces: Any, aside: str | None) -> Any:
+    if aside is not None:
+        return await run_in_thread(lambda: next(pieces, _NO_MORE), aside)
+    await asyncio.sleep(0)  # between the pieces of synchronous work, others have their turn
+    return next(pieces, _NO_MORE)
 
 
 def _renamed(result: Any) -> ChildResponse:
@@ -238,26 +232,70 @@ def _renamed(result: Any) -> ChildResponse:
     )
 
 
+_plans: WeakKeyDictionary[FunctionType, dict[bool, CallPlan]] = WeakKeyDictionary()
+_UNREADABLE = {
+    marked: CallPlan("", False, frozenset((*CONTEXT, *LINEAGE) if marked else CONTEXT)) for marked in (False, True)
+}
+
+
+def _plan(child: Any) -> CallPlan:
+    """How a child is called; read once for every method, as building a team of one class reads the same again."""
+    marked = _says_it_takes_lineage(child)
+    try:
+        run = child.run
+        function = run.__func__ if isinstance(run, MethodType) else None
+        if not isinstance(function, FunctionType):
+            return _read(run, marked) if callable(run) else _UNREADABLE[marked]
+        known = _plans.setdefault(function, {})
+        if marked not in known:
+            known[marked] = _read(run, marked)
+        return known[marked]
+    except Exception:  # a signature is whatever an object says it is
+        return _UNREADABLE[marked]
+
+
+def _read(run: Any, marked: bool) -> CallPlan:
+    parameters = signature_of(run).parameters
+    catch_all = next((name for name, p in parameters.items() if p.kind is Parameter.VAR_KEYWORD), None)
+    open_ended = catch_all is not None and catch_all != RETIRED_VAR_KEYWORD
+    taken = {key for key in (*CONTEXT, *LINEAGE) if open_ended or _takes_keyword(parameters, key)}
+    first = next((key for key, p in parameters.items() if p.kind in _BY_POSITION), None)
+    if catch_all is None and "query" not in parameters and "prompt" in parameters:
+        task, by_keyword = "prompt", next(iter(parameters)) != "prompt" or first != "prompt"
+    else:
+        task = "query" if catch_all is not None or "query" in parameters else ""
+        by_keyword = _takes_keyword(parameters, "query") or (catch_all is not None and first is None)
+        lineage = LINEAGE if marked or taken.issuperset(LINEAGE) else ()  # both or neither
+        taken = {*(taken - {*LINEAGE}), *lineage}
+    filled = {*taken, task if by_keyword else first}
+    unmet = [key for key, p in parameters.items() if p.default is Parameter.empty and p.kind not in _CATCH_ALLS]
+    return CallPlan(
+        task, by_keyword, frozenset(taken), tuple(key for key in unmet if key not in filled), _may_block(run)
+    )
+
+
+def _may_block(run: Any) -> bool:
+    """Whether this is a plain function, which may do its work before it returns."""
+    if not inspect.isroutine(run):
+        return False
+    function = inspect.unwrap(run)
+    return not inspect.iscoroutinefunction(function) and not inspect.isasyncgenfunction(function)
+
+
 def _is_marked(child: Any) -> bool:
     return bool(getattr(child, ACCEPTS_RUN_LINEAGE, False))
 
 
-def _parameters(child: Any) -> "Mapping[str, Parameter] | None":
-    """The parameters of the child's ``run``, or None where it is missing, not callable or unreadable."""
+def _says_it_takes_lineage(child: Any) -> bool:
     try:
-        run = child.run
-        return signature_of(run).parameters if callable(run) else None
-    except Exception:  # a signature is whatever an object says it is
-        return None
+        return _is_marked(child)
+    except Exception:  # a mark that cannot be read says nothing; where it is declared it is refused
+        return False
 
 
 def _takes_keyword(parameters: "Mapping[str, Parameter]", key: str) -> bool:
     found = parameters.get(key)
     return found is not None and found.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-
-
-def _catch_all(parameters: "Mapping[str, Parameter]") -> str | None:
-    return next((name for name, p in parameters.items() if p.kind is Parameter.VAR_KEYWORD), None)
 
 
 def _described(child: Any) -> str:

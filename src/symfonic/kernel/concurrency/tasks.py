@@ -7,6 +7,7 @@ siblings. Here every task gets its own outcome, and one that swallowed a cancell
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from contextvars import ContextVar
 from inspect import isawaitable
 from types import GeneratorType
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from symfonic.errors import OverrunError
 T = TypeVar("T")
 
 _log = logging.getLogger("symfonic.runtime")
+_clocked: ContextVar[bool] = ContextVar("symfonic_clocked", default=False)
 
 FIRST_PAUSE, LONGEST_PAUSE, MOST_ROUNDS = 0.5, 5.0, 20
 """Seconds between cancellations of a task that goes on (doubling), and how many there are before it is left.
@@ -89,6 +91,7 @@ async def run_within(seconds: float, work: Awaitable[T], late: Exception | None 
     until, ended = loop.time() + seconds, []
 
     async def clocked() -> T:
+        _clocked.set(True)
         try:
             return await _awaited(work)
         finally:
@@ -109,6 +112,11 @@ async def run_within(seconds: float, work: Awaitable[T], late: Exception | None 
     if done:
         _log_errors([task])
     raise OverrunError(seconds) if late is None else late
+
+
+def clock_runs() -> bool:
+    """Whether this code is inside a `run_within`, and should not block the loop that the clock runs on."""
+    return _clocked.get()
 
 
 async def finish_within(work: Awaitable[Any], seconds: float) -> bool:

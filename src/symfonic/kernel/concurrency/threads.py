@@ -7,9 +7,9 @@ hang; and a pool's threads keep a process from ending while one of them is stuck
 import asyncio
 import concurrent.futures
 import contextvars
+import inspect
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -18,14 +18,17 @@ from symfonic.kernel.concurrency.tasks import put_down
 
 T = TypeVar("T")
 
+_NO_LOOP = ("no running event loop", "no current event loop")
+
 _way_back: ContextVar["_WayBack | None"] = ContextVar("symfonic_way_back", default=None)
 
 
 async def run_in_thread(call: Callable[[], T], name: str) -> T:
     """Run a synchronous call in a thread of its own, with this context.
 
-    Raises what it raises. A thread cannot be stopped: if this is cancelled, the thread's late result and error are
-    ignored, and the runs that it started through `run_blocking` are cancelled and waited for.
+    Raises what it raises; for a call that needs a running loop a RuntimeError that says, by ``name``, to make it async.
+    A thread cannot be stopped: if this is cancelled, the thread's late result and error are ignored, a coroutine that
+    it returns is closed, and the runs that it started through `run_blocking` are cancelled and waited for.
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
@@ -39,6 +42,8 @@ async def run_in_thread(call: Callable[[], T], name: str) -> T:
         except BaseException as error:
             _settle(loop, result, error)
         else:
+            if way_back.closed:  # nobody waits any more, perhaps not even a loop
+                _abandon(value)
             _settle(loop, result, None, value)
 
     threading.Thread(target=work, name=f"symfonic-{name}", daemon=True).start()
@@ -46,7 +51,15 @@ async def run_in_thread(call: Callable[[], T], name: str) -> T:
         return await result
     except asyncio.CancelledError:
         way_back.cancelled = True
+        if result.done() and not result.cancelled() and result.exception() is None:
+            _abandon(result.result())  # it came just now, and goes unheard
         raise
+    except RuntimeError as error:
+        if not any(text in str(error) for text in _NO_LOOP):
+            raise
+        _abandon_stranded(error)
+        told = f"{name!r} needs a running event loop, so it must be async: define it with 'async def'"
+        raise RuntimeError(told) from error
     finally:
         await way_back.close()
 
@@ -113,14 +126,32 @@ def _settle(
     loop: asyncio.AbstractEventLoop, result: "asyncio.Future[Any]", error: BaseException | None, value: Any = None
 ) -> None:
     def settle() -> None:
-        if result.done():
-            return  # the caller has gone
-        if isinstance(error, StopIteration):  # a future cannot hold one
+        if result.done():  # the caller has gone
+            _abandon(value)
+        elif isinstance(error, StopIteration):  # a future cannot hold one
             result.set_exception(RuntimeError(f"StopIteration: {error}"))
         elif error is not None:
             result.set_exception(error)
         else:
             result.set_result(value)
 
-    with suppress(RuntimeError):  # the loop has closed: nobody waits
+    try:
         loop.call_soon_threadsafe(settle)
+    except RuntimeError:  # the loop has closed: nobody waits
+        _abandon(value)
+
+
+def _abandon(*values: Any) -> None:
+    """Close the coroutines among these: nobody will await them."""
+    for value in values:
+        if inspect.iscoroutine(value) and inspect.getcoroutinestate(value) == inspect.CORO_CREATED:
+            value.close()
+
+
+def _abandon_stranded(error: BaseException) -> None:
+    """The same for what a call without a loop had made for it."""
+    trace = error.__traceback__
+    while trace is not None:
+        for value in trace.tb_frame.f_locals.values():
+            _abandon(*(value if isinstance(value, list | tuple | set) else (value,)))
+        trace = trace.tb_next
