@@ -70,8 +70,8 @@ MUTATIONS = [
     Mutation(
         "scope not restored",
         f"{DELEGATION}/active_run.py",
-        "        self._block.__exit__(kind, error, trace)\n        self._run.finish()\n",
-        "        self._run.finish()\n",
+        "        Block.__exit__(self, kind, error, trace)\n        self.value.finish()\n",
+        "        self.value.finish()\n",
         f"{CONTRACT}/test_context.py::test_a_run_scope_opens_an_active_run_for_the_code_inside",
     ),
     Mutation(
@@ -149,8 +149,8 @@ MUTATIONS = [
     Mutation(
         "child identity not opened",
         f"{DELEGATION}/policies.py",
-        "            module.run_identity_scope(identity),\n",
-        "",
+        "agent=child.name, identity=identity) as run:\n",
+        "agent=child.name) as run:\n",
         f"{CONTRACT}/test_roster_run.py::test_the_childs_scope_is_open_around_every_runner",
     ),
     Mutation(

@@ -141,7 +141,7 @@ def dropped_usage() -> Patch:
 
     def exit_(self: RunScope, kind: Any, error: Any, trace: Any) -> None:
         if kind is not None:
-            self._run._outer = None
+            self.value._outer = None
         leave(self, kind, error, trace)
 
     with replaced(RunScope, "__exit__", exit_):

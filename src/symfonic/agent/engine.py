@@ -27,7 +27,7 @@ from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.text import plain
 
 _delegated_agents: ContextVar[dict[ActiveRun, list[str]] | None] = ContextVar("symfonic_delegated_agents", default=None)
-"""The facade's tally: what each run inside the current `SymfonicAgent.run` was delivered."""
+"""The facade's tally: what each run of the current tree was delivered."""
 
 
 def _report_delegation(name: str) -> None:
@@ -164,8 +164,13 @@ class SymfonicAgent:
         """
         if observers is not None:
             check_observers("observers", observers)
-        delivered: dict[ActiveRun, list[str]] = {}
-        previous = _delegated_agents.set(delivered)
+        if unknown:
+            admit_invocation(unknown)
+        delivered = _delegated_agents.get()
+        mine = None
+        if delivered is None:
+            delivered = {}
+            mine = _delegated_agents.set(delivered)
         try:
             finished = await self._kernel.run(
                 query,
@@ -176,10 +181,10 @@ class SymfonicAgent:
                 parent_run_id=parent_run_id,
                 limits=limits,
                 observers=observers,
-                **unknown,
             )
         finally:
-            _restore(previous)
+            if mine is not None:
+                _restore(mine)
         return _result(finished, delivered)
 
     def stream(self, query: Any, **arguments: Any) -> EventStream[AgentResult]:
@@ -222,18 +227,18 @@ def _observed(arguments: dict[str, Any], observe: Observer) -> dict[str, Any]:
 
 
 def _result(finished: Finished, delivered: dict[ActiveRun, list[str]]) -> AgentResult:
-    run = finished.run
-    identity = run.identity
+    text, messages, run = finished
+    names, identity = delivered.pop(run, None), run.identity
     assert identity is not None  # noqa: S101 - the kernel opened it
     return AgentResult(
-        text=finished.text,
-        delegated_to=tuple(delivered.get(run, ())),
-        delegations=run.records,
-        usage=run.usage,
-        run_id=identity.run_id,
-        root_run_id=identity.root_run_id,
-        parent_run_id=identity.parent_run_id,
-        messages=finished.messages,
+        text,
+        tuple(names) if names else (),
+        run.records,
+        run.usage,
+        identity.run_id,
+        identity.root_run_id,
+        identity.parent_run_id,
+        messages,
     )
 
 

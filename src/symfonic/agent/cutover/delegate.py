@@ -1,29 +1,29 @@
 """One agent, folded: its tools and children compiled into a plan, and the way of a run through it."""
 
 import logging
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 from symfonic.agent.cutover.delegation import delegation_scope, delegation_tools
 from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.cutover.merge import CALLERS, merge_capability_tools
 from symfonic.agent.cutover.tools import as_tool
+from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.capability import DelegationCapability
-from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext
+from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy, coerce_depth
 from symfonic.errors import ConfigurationError, LimitReachedError, RunError
 from symfonic.kernel.concurrency.relay import is_async, relayed
 from symfonic.kernel.concurrency.tasks import run_within
 from symfonic.kernel.contracts.events import Observer, RunFinished, RunStarted
-from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.options import Options
-from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity, run_identity_scope
+from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity
 from symfonic.kernel.contracts.text import error_text, task_text
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import Plan
@@ -33,14 +33,8 @@ from symfonic.kernel.runtime.turn import Turn
 _log = logging.getLogger("symfonic.runtime")
 
 
-@fact
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A run that came to its answer."""
-
-    text: str
-    messages: tuple[Message, ...]
-    run: ActiveRun
+Finished: TypeAlias = tuple[str, tuple[Message, ...], ActiveRun]
+"""A run that came to its answer: the answer, the messages that led there, and the run."""
 
 
 class KernelDelegate:
@@ -76,6 +70,8 @@ class KernelDelegate:
             merge_capability_tools(own, [("delegation", tool) for tool in contributed])
         )
         self.plan: Plan = self.registry.compile()
+        self._turn = Turn(model, self.plan, self.options.max_steps)
+        self._opening = (Message("system", instructions),) if instructions else ()
         self._offered = self.plan.offer()
         self._offered_at_ceiling = self.plan.offer(without=[tool.name for tool in contributed])
         self._context = (
@@ -102,39 +98,40 @@ class KernelDelegate:
         Raises ConfigurationError for an argument that nothing reads, and ModelError, MaxStepsError and
         LimitReachedError where the turn cannot be finished.
         """
-        admit_invocation(
-            {
-                "query": query,
-                "scope": scope,
-                "agent_depth": agent_depth,
-                "max_depth": max_depth,
-                "root_run_id": root_run_id,
-                "parent_run_id": parent_run_id,
-                "limits": limits,
-                "observers": observers,
-                **unknown,
-            }
-        )
-        enclosing = self._context.active_run()
-        bounds = self._bounds(enclosing, max_depth, limits, observers or ())
+        arguments = {
+            "query": query,
+            "scope": scope,
+            "agent_depth": agent_depth,
+            "max_depth": max_depth,
+            "root_run_id": root_run_id,
+            "parent_run_id": parent_run_id,
+            "limits": limits,
+            "observers": observers,
+        }
+        admit_invocation({**arguments, **unknown} if unknown else arguments)
+        around = active_run()
+        bounds = self._bounds(around, max_depth, limits, observers or ())
         lineage = (root_run_id, parent_run_id)
         if not bounds.observers or not any(map(is_async, bounds.observers)):
-            return await self._placed(query, scope, agent_depth, lineage, bounds)
+            return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
         async with relayed(bounds.observers) as told:
-            return await self._placed(query, scope, agent_depth, lineage, replace(bounds, observers=told))
+            bounds = replace(bounds, observers=told)
+            return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
 
-    async def _placed(
-        self, query: Any, scope: Any, agent_depth: Any, lineage: tuple[str | None, str | None], bounds: Bounds
-    ) -> Finished:
-        """Run in the run that the roster opened for this call, or else in one of its own."""
-        enclosing = self._context.active_run()
-        if enclosing is not None and enclosing.adopt(coerce_depth(agent_depth), lineage[1]):
-            enclosing.tighten(bounds)
-            enclosing.narrow(scope)  # a wrapper may have
-            return await self._told(query, enclosing, bounds)
-        with run_identity_scope(self._identity(*lineage)):
-            async with self._delegation_scope(agent_depth, scope, bounds) as run:
-                return await self._told(query, run, bounds)
+    def _place(
+        self,
+        around: ActiveRun | None,
+        scope: Any,
+        agent_depth: Any,
+        lineage: tuple[str | None, str | None],
+        bounds: Bounds,
+    ) -> AbstractContextManager[ActiveRun]:
+        """The run that the roster opened for this call, or else the scope of one of its own."""
+        if around is None or not around.adopt(coerce_depth(agent_depth), lineage[1]):
+            return self._delegation_scope(around, agent_depth, scope, bounds, self._identity(*lineage))
+        around.tighten(bounds)
+        around.narrow(scope)  # a wrapper may have
+        return nullcontext(around)
 
     def _bounds(
         self, enclosing: ActiveRun | None, max_depth: int | None, limits: Limits | None, observers: tuple[Observer, ...]
@@ -159,60 +156,56 @@ class KernelDelegate:
         current = current_run_identity()
         return RunIdentity.under(root_run_id, parent_run_id) if current is None else current.child()
 
-    def _delegation_scope(self, agent_depth: Any, scope: Any, bounds: Bounds) -> AbstractAsyncContextManager[ActiveRun]:
+    def _delegation_scope(
+        self, around: ActiveRun | None, agent_depth: Any, scope: Any, bounds: Bounds, identity: RunIdentity
+    ) -> AbstractContextManager[ActiveRun]:
         """Open the run's scope at its depth: inside a run at least one deeper than that, else as told."""
         depth = coerce_depth(agent_depth)
-        enclosing = self._context.active_run()
-        if enclosing is not None:
-            depth = max(depth, enclosing.depth + 1)
-        if self.delegation is not None:
-            return delegation_scope(self.delegation, depth, scope, bounds=bounds, agent=self.name)  # type: ignore[return-value]
-        return self._context.run_scope(depth=depth, scope=scope, bounds=bounds, agent=self.name)
+        if around is not None and depth <= around.depth:
+            depth = around.depth + 1
+        if self.delegation is None:
+            return self._context.run_scope(depth=depth, scope=scope, bounds=bounds, agent=self.name, identity=identity)
+        opened: Any = delegation_scope(self.delegation, depth, scope, bounds=bounds, agent=self.name, identity=identity)
+        return opened  # type: ignore[no-any-return]
 
-    async def _told(self, query: Any, run: ActiveRun, bounds: Bounds) -> Finished:
+    async def _told(self, query: Any, place: AbstractContextManager[ActiveRun], bounds: Bounds) -> Finished:
         """Run to the answer, between the event that it starts and the one that says how it ended."""
-        messages = [Message("system", self.instructions)] if self.instructions else []
-        messages.append(Message("user", task_text(query)))
-        run_id = run.identity.run_id if run.identity else ""
-        logged = _log.isEnabledFor(logging.DEBUG)
-        if logged:
-            _log.debug("run %s at depth %d started (%s)", run_id, run.depth, run.identity)
-        run.tell(RunStarted, messages[-1].text)
-        try:
-            text = await self._timed(messages, run, bounds)
-        except BaseException as error:
-            _log.debug("run %s ended with %s (%s)", run_id, type(error).__name__, run.identity)
-            status = "failed" if isinstance(error, Exception) else "cancelled"
-            run.tell(RunFinished, status, error_text(error), run.usage)
-            if isinstance(error, RunError):
-                error.run_id, error.delegations, error.usage = run_id, run.records, run.usage
-            raise
-        if logged:
-            _log.debug("run %s finished after %d messages (%s)", run_id, len(messages), run.identity)
-        if run.observers:
-            run.tell(RunFinished, "finished", text, run.usage)
-        return Finished(text, tuple(messages), run)
+        messages = [*self._opening, Message("user", task_text(query))]
+        with place as run:
+            logged = _log.isEnabledFor(logging.DEBUG)
+            if logged:
+                _log.debug("run at depth %d started (%s)", run.depth, run.identity)
+            if run.observers:
+                run.tell(RunStarted, messages[-1].text)
+            at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
+            turn = self._turn.run(messages, self._offered_at_ceiling if at_ceiling else self._offered, run)
+            try:
+                text = await (_timed(turn, bounds.limits) if bounds.limits else turn)
+            except BaseException as error:
+                _ended(run, error)
+                raise
+            if logged:
+                _log.debug("run finished after %d messages (%s)", len(messages), run.identity)
+            if run.observers:
+                run.tell(RunFinished, "finished", text, run.usage)
+        return text, tuple(messages), run
 
-    async def _timed(self, messages: list[Message], run: ActiveRun, bounds: Bounds) -> str:
-        """The answer within the time that this run itself is given, besides that of the runs around it."""
-        times = [limits.timeout for limits in bounds.limits if limits.timeout is not None] if bounds.limits else None
-        if not times:
-            return await self._converse(messages, run)
-        late = LimitReachedError("timeout", min(times))
-        return await run_within(min(times), self._converse(messages, run), late)
 
-    async def _converse(self, messages: list[Message], run: ActiveRun) -> str:
-        at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
-        return await Turn(
-            self.model,
-            self.plan,
-            self._offered_at_ceiling if at_ceiling else self._offered,
-            self.options.max_steps,
-            run.pass_through,
-            run.spend,
-            run.budget.reserve_model_call if run.budget else None,
-            run.tell if run.observers else None,
-        ).run(messages)
+def _ended(run: ActiveRun, error: BaseException) -> None:
+    """Tell how a run ended that has no answer, and let the error know what was done until then."""
+    _log.debug("run ended with %s (%s)", type(error).__name__, run.identity)
+    run.tell(RunFinished, "failed" if isinstance(error, Exception) else "cancelled", error_text(error), run.usage)
+    if isinstance(error, RunError):
+        error.run_id = run.identity.run_id if run.identity else ""
+        error.delegations, error.usage = run.records, run.usage
+
+
+async def _timed(turn: Coroutine[Any, Any, str], limits: tuple[Limits, ...]) -> str:
+    """The answer within the time that this run itself is given, besides that of the runs around it."""
+    times = [each.timeout for each in limits if each.timeout is not None]
+    if not times:
+        return await turn
+    return await run_within(min(times), turn, LimitReachedError("timeout", min(times)))
 
 
 def check_limits(limits: Any) -> None:

@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 from symfonic.agent.cutover.binding import bind_contributed_tool, bind_contributed_tools, tool_from_spec
+from symfonic.capabilities.delegation.active_run import RunScope
 from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.capability import DelegationCapability
-from symfonic.capabilities.delegation.context import ActiveRun, DelegationContext, Snapshots
+from symfonic.capabilities.delegation.context import DelegationContext, Snapshots
 from symfonic.capabilities.delegation.contracts import PrebuiltChild
 from symfonic.capabilities.delegation.depth import DepthPolicy
 from symfonic.capabilities.delegation.names import checked_examples
@@ -96,7 +97,7 @@ def _prebuilt(child: Any) -> PrebuiltChild:
 
 def delegation_scope(
     delegation: DelegationCapability | None, agent_depth: Any, scope: Any = None, **bounds: Any
-) -> AbstractAsyncContextManager[ActiveRun | None]:
+) -> RunScope | nullcontext[None]:
     """The scope of a run at ``agent_depth``; nothing is opened where there is no delegation."""
     if delegation is None:
         return nullcontext()

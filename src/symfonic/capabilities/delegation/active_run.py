@@ -15,21 +15,20 @@ from symfonic.capabilities.delegation.bounds import Bounds, Hook, check_covered
 from symfonic.capabilities.delegation.budget import Asked, Budget, Slot
 from symfonic.capabilities.delegation.contracts import DelegationRecord
 from symfonic.capabilities.delegation.depth import coerce_depth
-from symfonic.capabilities.delegation.lineage import current_identity
-from symfonic.kernel.contracts.ambient import Ambient
+from symfonic.kernel.contracts.ambient import Block, Place, standing
 from symfonic.kernel.contracts.events import Observer, Where
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call, total
 
 if TYPE_CHECKING:
     from symfonic.kernel.contracts.run_identity import RunIdentity
 
-_active: Ambient["ActiveRun"] = Ambient("symfonic_active_run")
 _log = logging.getLogger("symfonic.delegation")
 
 
 def active_run() -> "ActiveRun | None":
     """The run that this code is executing in, or None outside any."""
-    return _active.get()
+    place = standing.get()
+    return place.run if isinstance(place, Place) else place
 
 
 class ActiveRun:
@@ -67,27 +66,37 @@ class ActiveRun:
         outer: "ActiveRun | None" = None,
         agent: str = "",
     ) -> None:
-        self._depth = depth if outer is None else max(depth, outer.depth)
         self.scope: Any = scope
-        if outer is not None:
-            self.scope = outer.scope
-            self.narrow(scope)
         self.identity: RunIdentity | None = identity
         self.agent: str = agent
-        self._max_depth: int | None = outer.max_depth if outer else None
-        self.observers: tuple[Observer, ...] = outer.observers if outer else ()
-        self._hooks: tuple[Hook, ...] = outer.hooks if outer else ()
-        self.pass_through: tuple[type[Exception], ...] = outer.pass_through if outer else ()
-        self._budget: Budget | None = outer.budget if outer else None
-        self.slot: Slot | None = outer.slot if outer else None
-        same = outer is not None and outer.identity is identity  # a scope inside a run is no run of its own
-        self._asked: Asked | None = outer.asked if outer is not None and same else None
         self._outer = outer
         self._open = True
         self._adoptable = False
         self._delegated: list[str] = []
         self._records: list[list[DelegationRecord]] = []
         self._spent: list[Usage] = []
+        self._asked: Asked | None = None
+        if outer is None:
+            self._depth = depth
+            self._max_depth: int | None = None
+            self._budget: Budget | None = None
+            self.slot: Slot | None = None
+            self._hooks: tuple[Hook, ...] = ()
+            self.observers: tuple[Observer, ...] = ()
+            self.pass_through: tuple[type[Exception], ...] = ()
+            return
+        self._depth = depth if depth > outer._depth else outer._depth
+        self._max_depth = outer._max_depth
+        self._budget = outer._budget
+        self.slot = outer.slot
+        self._hooks = outer._hooks
+        self.observers = outer.observers
+        self.pass_through = outer.pass_through
+        if scope is not outer.scope:
+            self.scope = outer.scope
+            self.narrow(scope)
+        if identity is outer.identity:  # a scope inside a run is no run of its own
+            self._asked = outer.asked
 
     @property
     def asked(self) -> Asked:
@@ -129,9 +138,7 @@ class ActiveRun:
     @property
     def records(self) -> tuple[DelegationRecord, ...]:
         """The delegations of this run that have ended, in the order they began."""
-        if not self._records:
-            return ()
-        return tuple(record for place in tuple(self._records) for record in place)
+        return tuple([place[0] for place in tuple(self._records) if place]) if self._records else ()
 
     @property
     def usage(self) -> Usage:
@@ -143,28 +150,34 @@ class ActiveRun:
         if self._open:
             self._delegated.append(name)
 
+    def admit_model_call(self) -> None:
+        """Count a model call. Raises LimitReachedError if a limit leaves none."""
+        if self._budget is not None:
+            self._budget.reserve_model_call()
+
     def spend(self, usage: Usage) -> None:
         """Add what this run spent itself."""
         if self._budget is not None:
             self._budget.spend_tokens(usage.input_tokens + usage.output_tokens)
-        self.absorb(usage)
+        if self._open:
+            self._spent.append(usage)
 
     def absorb(self, usage: Usage) -> None:
         """Add what a run below has spent, when it has ended."""
         if self._open:
             self._spent.append(usage)
 
-    def reserve(self) -> Callable[[DelegationRecord], None]:
-        """Keep the next place among the records; the function returned fills it."""
+    def reserve(self) -> list[DelegationRecord]:
+        """Keep the next place among the records, for `fill`."""
         place: list[DelegationRecord] = []
         if self._open:
             self._records.append(place)
+        return place
 
-        def fill(record: DelegationRecord) -> None:
-            if self._open:
-                place.append(record)
-
-        return fill
+    def fill(self, place: list[DelegationRecord], record: DelegationRecord) -> None:
+        """Put a record in its place."""
+        if self._open:
+            place.append(record)
 
     def tighten(self, bounds: Bounds) -> None:
         """Take on bounds besides those in force: none of them can be loosened."""
@@ -178,8 +191,9 @@ class ActiveRun:
         for hook in bounds.hooks:
             if hook not in self._hooks:
                 self._hooks += (hook,)
-
-        self.pass_through += tuple(each for each in bounds.pass_through if each not in self.pass_through)
+        for signal in bounds.pass_through:
+            if signal not in self.pass_through:
+                self.pass_through += (signal,)
 
     def lower_ceiling(self, max_depth: int) -> None:
         """Let nothing below run deeper than this."""
@@ -223,9 +237,10 @@ class ActiveRun:
 
     def finish(self) -> None:
         """End the run: what it spent is its outer run's too."""
-        usage = self.usage
         self._open = False
-        if self._outer is not None and usage != NO_USAGE:
+        usage = total(self._spent)
+        self._spent = [usage]
+        if self._outer is not None and usage is not NO_USAGE:
             self._outer.absorb(usage)
 
     def _where(self) -> Where:
@@ -235,14 +250,14 @@ class ActiveRun:
         return Where(self.agent, identity.run_id, identity.parent_run_id, identity.root_run_id, self.depth, call)
 
 
-class RunScope:
+class RunScope(Block["ActiveRun"]):
     """Opens an `ActiveRun` for the code inside and ends it on every exit; for ``with`` and for ``async with``.
 
-    What is not given is the enclosing run's, and ``bounds`` only tighten that one's. ``identity`` is the current one,
-    for a caller that has it at hand.
+    What is not given is the enclosing run's, and ``bounds`` only tighten that one's. ``identity`` is who the run is;
+    without one it belongs to whom is current.
     """
 
-    __slots__ = ("_agent", "_block", "_bounds", "_depth", "_identity", "_run", "_scope")
+    __slots__ = ("_agent", "_bounds", "_depth", "_identity", "_scope")
 
     def __init__(
         self,
@@ -260,19 +275,21 @@ class RunScope:
         self._agent = agent
 
     def __enter__(self) -> ActiveRun:
-        identity = self._identity or current_identity()
-        run = ActiveRun(coerce_depth(self._depth), self._scope, identity, _active.get(), self._agent)
+        around = standing.get()
+        identity = self._identity or (None if around is None else around.identity)
+        outer = around.run if isinstance(around, Place) else around
+        run = ActiveRun(coerce_depth(self._depth), self._scope, identity, outer, self._agent)
         if self._bounds is not None:
             run.tighten(self._bounds)
-        self._run = run
-        self._block = _active.open(run)
-        return self._block.__enter__()
+        Block.__init__(self, standing.var, run)
+        Block.__enter__(self)
+        return run
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._block.__exit__(kind, error, trace)
-        self._run.finish()
+        Block.__exit__(self, kind, error, trace)
+        self.value.finish()
 
     async def __aenter__(self) -> ActiveRun:
         return self.__enter__()

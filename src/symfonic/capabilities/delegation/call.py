@@ -38,9 +38,9 @@ class Call:
     __slots__ = (
         "_began",
         "_clock",
-        "_fill",
         "_ids",
         "_misfit",
+        "_place",
         "_runs",
         "_text",
         "_words",
@@ -57,7 +57,7 @@ class Call:
         self.depth: int = 1
         self.ceiling: int = 0
         self.caller: ActiveRun | None = active_run()
-        self._fill = self.caller.reserve() if self.caller else None
+        self._place = self.caller.reserve() if self.caller is not None else []
         self._runs: list[ActiveRun] = []
         self._text = ""
         self._misfit: TypeError | None = None
@@ -150,8 +150,8 @@ class Call:
             self._child_run(),
         )
         record = DelegationRecord(self.name, outcome, self.depth, message, *self._ids, trace)
-        if self._fill is not None:
-            self._fill(record)
+        if self.caller is not None:
+            self.caller.fill(self._place, record)
         if self.caller is not None and self.caller.observers:
             if self._runs:
                 self.caller.tell(DelegationFinished, self.name, trace.child, outcome.value, message, timing.duration)

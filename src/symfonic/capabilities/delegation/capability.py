@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from symfonic.capabilities.delegation.active_run import RunScope
-from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.contracts import ChildSpec, DelegationToolSpec, PrebuiltChild, RosterEntry
 from symfonic.capabilities.delegation.depth import DepthPolicy
@@ -81,11 +80,9 @@ class DelegationCapability:
         """The tools to offer to the parent's model."""
         return self.tools.specs()
 
-    def run_scope(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> RunScope:
+    def run_scope(self, *, depth: Any, scope: Any = None, **run: Any) -> RunScope:
         """An async context manager over `DelegationContext.run_scope` that yields its `ActiveRun`."""
-        if bounds is None and not agent:  # all that a context of somebody's own needs to know
-            return self.context.run_scope(depth=depth, scope=scope)
-        return self.context.run_scope(depth=depth, scope=scope, bounds=bounds, agent=agent)
+        return self.context.run_scope(depth=depth, scope=scope, **run)
 
     async def aclose(self) -> None:
         """Close the children that were built here."""

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
-from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.depth import coerce_depth
 
 __all__ = ["ActiveRun", "DelegationContext", "Snapshots"]
@@ -28,9 +27,9 @@ class DelegationContext:
         self._snapshots = snapshots
         self._resolve_scope = resolve_scope
 
-    def run_scope(self, *, depth: Any, scope: Any = None, bounds: Bounds | None = None, agent: str = "") -> RunScope:
+    def run_scope(self, *, depth: Any, scope: Any = None, **run: Any) -> RunScope:
         """Open an `ActiveRun` for the code inside; what was there before is restored on every exit."""
-        return RunScope(depth=depth, scope=scope, bounds=bounds, agent=agent)
+        return RunScope(depth=depth, scope=scope, **run)
 
     def active_run(self) -> ActiveRun | None:
         """The run that this code is executing in, or None outside any."""

@@ -81,12 +81,8 @@ def in_own_scope(runner: Any) -> Starter:
     answer = how_to_call(runner)
 
     async def start(child: Start) -> Any:
-        module = identities()
-        identity = module.RunIdentity.under(child.root_run_id, child.parent_run_id)
-        with (
-            module.run_identity_scope(identity),
-            RunScope(depth=child.depth, scope=child.scope, agent=child.name, identity=identity) as run,
-        ):
+        identity = identities().RunIdentity.under(child.root_run_id, child.parent_run_id)
+        with RunScope(depth=child.depth, scope=child.scope, agent=child.name, identity=identity) as run:
             run.offer()
             run.slot = child.slot
             if child.watch is not None:

@@ -2,7 +2,7 @@
 
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -17,21 +17,21 @@ class Ambient(Generic[T]):
     after its end: where a piece of work came from does not change.
     """
 
-    __slots__ = ("_var",)
+    __slots__ = ("var",)
 
     def __init__(self, name: str) -> None:
-        self._var: ContextVar[Block[T] | None] = ContextVar(name, default=None)
+        self.var: ContextVar[Block[T] | None] = ContextVar(name, default=None)
 
     def get(self) -> T | None:
         """The innermost open value, or None."""
-        block = self._var.get()
+        block = self.var.get()
         if block is not None and block.ended:
-            block = settle(self._var, block)
+            block = settle(self.var, block)
         return None if block is None else block.value
 
     def open(self, value: T) -> "Block[T]":
         """A context manager that makes ``value`` current."""
-        return Block(self._var, value)
+        return Block(self.var, value)
 
 
 class Block(Generic[T]):
@@ -75,3 +75,17 @@ def settle(var: "ContextVar[Block[T] | None]", top: "Block[T]") -> "Block[T] | N
         block = block.outer
     var.set(block)
     return block
+
+
+class Place:
+    """An identity that is current inside a run, or outside any."""
+
+    __slots__ = ("identity", "run")
+
+    def __init__(self, identity: Any, run: Any) -> None:
+        self.identity: Any = identity
+        self.run: Any = run
+
+
+standing: Ambient[Any] = Ambient("symfonic_standing")
+"""Where in its tree the code being executed stands: the innermost run, which has an identity, or a `Place` in it."""

@@ -6,10 +6,9 @@ import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from symfonic.kernel.contracts.ambient import Ambient
+from symfonic.kernel.contracts.ambient import Block, Place, standing
 from symfonic.kernel.contracts.facts import fact
 
-_current: Ambient["RunIdentity"] = Ambient("symfonic_run_identity")
 _clock = threading.Lock()
 _last_tick = 0
 
@@ -42,12 +41,28 @@ class RunIdentity:
 
 def current_run_identity() -> RunIdentity | None:
     """The identity of the run that this code is executing in, or None outside any."""
-    return _current.get()
+    place = standing.get()
+    return None if place is None else place.identity
+
+
+class IdentityScope(Block[Place]):
+    """A block in which an identity is current, inside the run around it."""
+
+    __slots__ = ("_identity",)
+
+    def __init__(self, identity: RunIdentity) -> None:
+        self._identity = identity
+
+    def __enter__(self) -> RunIdentity:  # type: ignore[override]
+        around = standing.get()
+        Block.__init__(self, standing.var, Place(self._identity, around.run if isinstance(around, Place) else around))
+        Block.__enter__(self)
+        return self._identity
 
 
 def run_identity_scope(identity: RunIdentity) -> AbstractContextManager[RunIdentity]:
     """Make ``identity`` current inside the block; the previous one is restored on every exit."""
-    return _current.open(identity)
+    return IdentityScope(identity)
 
 
 def new_run_id() -> str:

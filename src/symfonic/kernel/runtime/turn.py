@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 from symfonic.errors import MaxStepsError, ModelError
 from symfonic.kernel.concurrency.tasks import run_together
-from symfonic.kernel.contracts.events import ModelAnswered, ModelCalled, Tell, ToolFinished, ToolStarted
+from symfonic.kernel.contracts.events import ModelAnswered, ModelCalled, ToolFinished, ToolStarted
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import Message, ToolCall, Usage, current_tool_call
 from symfonic.kernel.contracts.model import Model, ModelReply
@@ -16,94 +16,112 @@ from symfonic.kernel.contracts.text import encodable, error_text, to_text
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError, Plan, encodable_value
 
+_FAILED = Usage(model_calls=1)
+
+
+class Run(Protocol):
+    """What the loop needs of the run that it is gone through for."""
+
+    @property
+    def observers(self) -> tuple[Any, ...]:
+        """Who is told of what happens; where there are none, nothing is told."""
+        ...
+
+    @property
+    def pass_through(self) -> tuple[type[Exception], ...]:
+        """Exceptions that end the run as they are."""
+        ...
+
+    def admit_model_call(self) -> None:
+        """Asked before every model call. Raises where there may be none."""
+        ...
+
+    def spend(self, usage: Usage) -> None:
+        """Told of every model call and its tool calls."""
+        ...
+
+    def tell(self, event: Callable[..., Any], *payload: Any) -> None:
+        """Told of everything that happens."""
+        ...
+
 
 @fact
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One run's way through the loop.
-
-    ``offered`` are the tools the model is shown. ``admit`` is asked before every model call and raises where there
-    may be none. ``spend`` is told of every model call and its tool calls, ``tell`` of everything that happens.
-    """
+    """The way of an agent's runs through the loop."""
 
     model: Model
     plan: Plan
-    offered: tuple[Tool, ...]
     max_steps: int
-    pass_through: tuple[type[Exception], ...]
-    spend: Callable[[Usage], None]
-    admit: Callable[[], None] | None = None
-    tell: Tell | None = None
 
-    async def run(self, messages: list[Message]) -> str:
-        """Continue ``messages``, in place, to the answer.
+    async def run(self, messages: list[Message], offered: tuple[Tool, ...], run: Run) -> str:
+        """Continue ``messages``, in place, to the answer; ``offered`` are the tools that the model is shown.
 
         Raises ModelError if the model fails, MaxStepsError if it was called ``max_steps`` times and wants still
         more tools.
         """
         for step in range(1, self.max_steps + 1):
-            reply = await self._ask(Conversation(messages))
+            reply = await self._ask(Conversation(messages), offered, run)
             calls = reply.tool_calls
             messages.append(Message("assistant", reply.text, calls))
             if not calls:
-                return messages[-1].text
+                return reply.text
             if step == self.max_steps:
                 break  # nobody would read what the tools return
-            answers = await run_together(self._execute(call) for call in calls)
-            messages.extend(
-                _tool_message(call, f"Tool {call.name!r} failed: it cancelled itself")
-                if isinstance(answer, asyncio.CancelledError)
-                else answer
-                for call, answer in zip(calls, answers, strict=True)
-            )
+            answers = await run_together([self._execute(call, offered, run) for call in calls])
+            for call, answer in zip(calls, answers, strict=True):
+                if isinstance(answer, asyncio.CancelledError):
+                    answer = _tool_message(call, f"Tool {call.name!r} failed: it cancelled itself")
+                messages.append(answer)
         raise MaxStepsError(f"stopped after {self.max_steps} model calls without an answer (options.max_steps)")
 
-    async def _ask(self, messages: "Conversation") -> ModelReply:
-        if self.admit is not None:
-            self.admit()
-        if self.tell is not None:
-            self.tell(ModelCalled, len(messages))
+    async def _ask(self, messages: "Conversation", offered: tuple[Tool, ...], run: Run) -> ModelReply:
+        run.admit_model_call()
+        if run.observers:
+            run.tell(ModelCalled, len(messages))
         reply: ModelReply | None = None
         problem: str | None = "cancelled"
         try:
-            reply = _checked(await self.model.complete(messages, self.offered))
+            reply = _checked(await self.model.complete(messages, offered))
             problem = None
             return reply
-        except self.pass_through as signal:
+        except run.pass_through as signal:
             problem = type(signal).__name__
             raise
         except Exception as error:
             problem = f"{type(error).__name__}: {error_text(error)}"
             raise ModelError(f"the model failed: {problem}") from error
         finally:  # a call that failed or was cancelled is a call all the same
-            cost = _cost(reply)
-            self.spend(cost)
-            if self.tell is not None:
+            cost = (
+                _FAILED if reply is None else Usage(reply.input_tokens, reply.output_tokens, 1, len(reply.tool_calls))
+            )
+            run.spend(cost)
+            if run.observers:
                 said = reply or ModelReply()
-                self.tell(ModelAnswered, said.text, _copied(said.tool_calls), cost, problem, said.model)
+                run.tell(ModelAnswered, said.text, _copied(said.tool_calls), cost, problem, said.model)
 
-    async def _execute(self, call: ToolCall) -> Message:
+    async def _execute(self, call: ToolCall, offered: tuple[Tool, ...], run: Run) -> Message:
         current_tool_call.set(call.id)  # in a task of its own, so there is nothing to restore
-        if self.tell is None:
-            return _tool_message(call, (await self._result(call))[0])
-        self.tell(ToolStarted, call.name, _encodable_arguments(call))
+        if not run.observers:
+            return _tool_message(call, (await self._result(call, offered, run))[0])
+        run.tell(ToolStarted, call.name, _encodable_arguments(call))
         text, failed = "cancelled", True
         try:
-            text, failed = await self._result(call)
+            text, failed = await self._result(call, offered, run)
         finally:
-            self.tell(ToolFinished, call.name, text, failed)
+            run.tell(ToolFinished, call.name, text, failed)
         return _tool_message(call, text)
 
-    async def _result(self, call: ToolCall) -> tuple[str, bool]:
+    async def _result(self, call: ToolCall, offered: tuple[Tool, ...], run: Run) -> tuple[str, bool]:
         """What the model reads of a call, and whether that is an error."""
         try:
-            tool = self.plan.find(call.name, self.offered)
-            read = tool.arguments if tool.tool in self.offered else tool.made_to_fit
+            tool = self.plan.find(call.name, offered)
+            read = tool.arguments if tool.tool in offered else tool.made_to_fit
             value = await tool.tool.invoke(read(call.arguments))
             return to_text(value), False
         except BadCallError as problem:
             return str(problem), True
-        except self.pass_through:
+        except run.pass_through:
             raise
         except Exception as error:
             return f"Tool {call.name!r} failed: {error_text(error)}", True
@@ -169,12 +187,6 @@ def _checked(reply: Any) -> ModelReply:
 def _is_count(tokens: Any) -> bool:
     """Less than none would give budget back, and what has more than 63 bits may be more than Python prints."""
     return type(tokens) is int and 0 <= tokens < 2**63
-
-
-def _cost(reply: ModelReply | None) -> Usage:
-    if reply is None:
-        return Usage(model_calls=1)
-    return Usage(reply.input_tokens, reply.output_tokens, 1, len(reply.tool_calls))
 
 
 def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
