@@ -108,8 +108,8 @@ def test_nothing_is_switched_off_before_the_library_is_measured():
     agent = ours.delegation().agent
     plain = plain_parent()
     assert vars(agent).keys() == vars(plain).keys()
-    assert agent.engine._kernel.options == plain.engine._kernel.options
-    assert agent.engine._kernel.bounds == plain.engine._kernel.bounds
+    assert agent.engine.kernel.options == plain.engine.kernel.options
+    assert agent.engine.kernel.bounds == plain.engine.kernel.bounds
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

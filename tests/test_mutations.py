@@ -77,7 +77,7 @@ MUTATIONS = [
     Mutation(
         "a scope closed out of order closes what is open inside it",
         "symfonic/kernel/contracts/ambient.py",
-        "        if self._var.get() is self:\n",
+        "        if self.var.get() is self:\n",
         "        if True:\n",
         f"{CONTRACT}/test_scopes_end.py::test_scopes_closed_out_of_order_uncover_no_scope_that_is_over",
     ),
@@ -128,7 +128,7 @@ MUTATIONS = [
     Mutation(
         "ceiling on the parent",
         f"{DELEGATION}/depth.py",
-        "        return self.child_depth(parent_depth) <= self.max_depth\n",
+        "        return coerce_depth(parent_depth) < self.max_depth\n",
         "        return coerce_depth(parent_depth) <= self.max_depth\n",
         f"{CONTRACT}/test_depth.py::test_at_a_ceiling_of_two_a_grandchild_may_run_and_may_not_delegate",
     ),

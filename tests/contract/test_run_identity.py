@@ -1,6 +1,7 @@
 """Who a run is: lineages, ids, and which identity is current."""
 
 import dataclasses
+import os
 import time
 import uuid
 
@@ -86,6 +87,23 @@ def test_ten_thousand_ids_from_threads_are_all_different_while_the_clock_stands_
 
     assert len({run_id for ids in by_thread for run_id in ids}) == 10_000
     assert all(ids == sorted(ids) for ids in by_thread)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_draws_other_random_numbers() -> None:
+    RunIdentity.root()
+    read, write = os.pipe()
+    process = os.fork()
+    if not process:  # the child says what its next id is, and is gone
+        os.write(write, RunIdentity.root().run_id.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        theirs = pipe.read()
+    os.waitpid(process, 0)
+    ours = RunIdentity.root().run_id
+    assert len(theirs) == len(ours) == 36
+    assert theirs[19:] != ours[19:]
 
 
 def test_outside_any_run_there_is_no_identity() -> None:

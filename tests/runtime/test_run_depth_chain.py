@@ -39,8 +39,7 @@ async def through_engine(depth: int, inner: Any) -> Any:
 
 async def through_kernel(depth: int, inner: Any) -> Any:
     kernel = KernelDelegate(model=FunctionModel(delegates()), delegation=capability(inner), bounds=Bounds(2))
-    _, _, run = await kernel.run("go", agent_depth=depth)
-    return run.records[0]
+    return (await kernel.run("go", agent_depth=depth)).delegations[0]
 
 
 async def through_delegation_scope(depth: int, inner: Any) -> Any:

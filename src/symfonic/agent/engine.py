@@ -1,94 +1,26 @@
 """`SymfonicAgent`: the agent that speaks the runner contract, so that it can be any agent's child."""
 
 from collections.abc import Sequence
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from symfonic.agent.cutover.delegate import Finished, KernelDelegate, check_limits
-from symfonic.agent.cutover.delegation import delegation_for_children
+from symfonic.agent.cutover.delegate import KernelDelegate, check_limits
+from symfonic.agent.cutover.delegation import delegated_agents as _delegated_agents  # noqa: F401 - its documented place
+from symfonic.agent.cutover.delegation import delegation_for_children, report_delegation
 from symfonic.agent.cutover.envelope import admit_invocation
+from symfonic.agent.cutover.result import AgentResult
 from symfonic.agent.stream import EventStream
-from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.capability import DelegationCapability
-from symfonic.capabilities.delegation.contracts import DelegationRecord
-from symfonic.capabilities.delegation.reports import Tally, json_text, record_dict, tally
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.threads import run_blocking
 from symfonic.kernel.contracts.events import Observer
-from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.limits import Limits
-from symfonic.kernel.contracts.messages import Message, Usage
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.options import Options, check_observers
 from symfonic.kernel.contracts.signatures import signature_of
-from symfonic.kernel.contracts.text import plain
 
-_delegated_agents: ContextVar[dict[ActiveRun, list[str]] | None] = ContextVar("symfonic_delegated_agents", default=None)
-"""The facade's tally: what each run of the current tree was delivered."""
-
-
-def _report_delegation(name: str) -> None:
-    tally, run = _delegated_agents.get(), active_run()
-    if tally is not None and run is not None and run.is_open:
-        tally.setdefault(run, []).append(name)
-
-
-@fact
-@dataclass(frozen=True, slots=True)
-class AgentResult:
-    """A finished run: the answer, what led to it, what it cost, and where the run stands in its tree.
-
-    ``delegations`` are this run's records in the order of the model's calls, each with its own ``children``.
-    ``delegated_to`` names the children that delivered. ``usage`` is that of the whole tree below.
-    """
-
-    text: str
-    delegated_to: tuple[str, ...]
-    delegations: tuple[DelegationRecord, ...]
-    usage: Usage
-    run_id: str
-    root_run_id: str
-    parent_run_id: str | None
-    messages: tuple[Message, ...]
-
-    @property
-    def final_response(self) -> str:
-        """The answer, in the runner contract's spelling."""
-        return self.text
-
-    @property
-    def tally(self) -> Tally:
-        """The delegations of the whole tree, counted by outcome and by child."""
-        return tally(self.delegations)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The run and its tree of delegations as plain values that JSON can hold (docs/records.schema.json).
-
-        An error is told by class and safe text, a foreign child's result as far as it has a JSON form.
-        """
-        counted = self.tally
-        return {
-            "text": self.text,
-            "run_id": self.run_id,
-            "root_run_id": self.root_run_id,
-            "parent_run_id": self.parent_run_id,
-            "delegated_to": list(self.delegated_to),
-            "delegations": [record_dict(record) for record in self.delegations],
-            "tally": {
-                "by_outcome": {outcome.value: count for outcome, count in counted.by_outcome.items()},
-                "by_child": counted.by_child,
-            },
-            "usage": asdict(self.usage),
-            "messages": [plain(message) for message in self.messages],
-        }
-
-    def to_json(self) -> str:
-        """`to_dict` as JSON text."""
-        return json_text(self.to_dict())
-
+__all__ = ["AgentResponse", "AgentResult", "SymfonicAgent"]
 
 AgentResponse: TypeAlias = AgentResult
 
@@ -122,9 +54,9 @@ class SymfonicAgent:
             sub_agents or (),
             max_depth=max_depth,
             resolve_scope=options.resolve_scope if options else None,
-            report_delegation=_report_delegation,
+            report_delegation=report_delegation,
         )
-        self._kernel = KernelDelegate(
+        self.kernel: KernelDelegate = KernelDelegate(
             model=model,
             name=name,
             instructions=instructions,
@@ -162,30 +94,17 @@ class SymfonicAgent:
         fails for good, MaxStepsError if it never answers, LimitReachedError if a limit leaves it no model call or
         no time.
         """
-        if observers is not None:
-            check_observers("observers", observers)
-        if unknown:
-            admit_invocation(unknown)
-        delivered = _delegated_agents.get()
-        mine = None
-        if delivered is None:
-            delivered = {}
-            mine = _delegated_agents.set(delivered)
-        try:
-            finished = await self._kernel.run(
-                query,
-                scope=scope,
-                agent_depth=agent_depth,
-                max_depth=max_depth,
-                root_run_id=root_run_id,
-                parent_run_id=parent_run_id,
-                limits=limits,
-                observers=observers,
-            )
-        finally:
-            if mine is not None:
-                _restore(mine)
-        return _result(finished, delivered)
+        return await self.kernel.run(
+            query,
+            scope=scope,
+            agent_depth=agent_depth,
+            max_depth=max_depth,
+            root_run_id=root_run_id,
+            parent_run_id=parent_run_id,
+            limits=limits,
+            observers=observers,
+            **unknown,
+        )
 
     def stream(self, query: Any, **arguments: Any) -> EventStream[AgentResult]:
         """Run, and see it happen: an async context manager that yields the run's events as they come.
@@ -224,29 +143,6 @@ class SymfonicAgent:
 def _observed(arguments: dict[str, Any], observe: Observer) -> dict[str, Any]:
     """The arguments of a run with one more observer."""
     return {**arguments, "observers": (*(arguments.get("observers") or ()), observe)}
-
-
-def _result(finished: Finished, delivered: dict[ActiveRun, list[str]]) -> AgentResult:
-    text, messages, run = finished
-    names, identity = delivered.pop(run, None), run.identity
-    assert identity is not None  # noqa: S101 - the kernel opened it
-    return AgentResult(
-        text,
-        tuple(names) if names else (),
-        run.records,
-        run.usage,
-        identity.run_id,
-        identity.root_run_id,
-        identity.parent_run_id,
-        messages,
-    )
-
-
-def _restore(previous: Any) -> None:
-    try:
-        _delegated_agents.reset(previous)
-    except ValueError:  # closed from another context, whose tally this never was
-        return
 
 
 def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:

@@ -66,7 +66,7 @@ class Agent:
         observers: tuple[Observer, ...] | None = None,
     ) -> AgentResult:
         """Run to the answer; see `SymfonicAgent.run` for the arguments and the errors."""
-        return await self.engine.run(
+        return await self.engine.kernel.run(
             prompt,
             scope=scope,
             agent_depth=agent_depth,

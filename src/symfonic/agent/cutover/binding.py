@@ -89,10 +89,13 @@ def tool_from_spec(spec: Any) -> Tool:
 
     known, required = frozenset(accepted.accepted), accepted.required
 
-    async def invoke(arguments: Mapping[str, Any]) -> Any:
+    def call(arguments: Mapping[str, Any]) -> Any:
         if not required <= arguments.keys() <= known:
             raise BadCallError(refusal(name, description, arguments, accepted))
-        result = accepted.call(coroutine, arguments) if accepted.positional else coroutine(**arguments)
+        return accepted.call(coroutine, arguments) if accepted.positional else coroutine(**arguments)
+
+    async def invoke(arguments: Mapping[str, Any]) -> Any:
+        result = call(arguments)
         return await result if is_awaitable(result) else result
 
-    return Tool(name, description, schema, invoke)
+    return Tool(name, description, schema, call if inspect.iscoroutinefunction(coroutine) else invoke)

@@ -4,11 +4,12 @@ import logging
 from collections.abc import Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
-from symfonic.agent.cutover.delegation import delegation_scope, delegation_tools
+from symfonic.agent.cutover.delegation import delegated_agents, delegation_scope, delegation_tools
 from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.cutover.merge import CALLERS, merge_capability_tools
+from symfonic.agent.cutover.result import AgentResult
 from symfonic.agent.cutover.tools import as_tool
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.bounds import Bounds
@@ -22,7 +23,7 @@ from symfonic.kernel.contracts.events import Observer, RunFinished, RunStarted
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message
 from symfonic.kernel.contracts.model import Model
-from symfonic.kernel.contracts.options import Options
+from symfonic.kernel.contracts.options import Options, check_observers
 from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity
 from symfonic.kernel.contracts.text import error_text, task_text
 from symfonic.kernel.contracts.tool import Tool
@@ -31,10 +32,6 @@ from symfonic.kernel.runtime.registry import ToolRegistry
 from symfonic.kernel.runtime.turn import Turn
 
 _log = logging.getLogger("symfonic.runtime")
-
-
-Finished: TypeAlias = tuple[str, tuple[Message, ...], ActiveRun]
-"""A run that came to its answer: the answer, the messages that led there, and the run."""
 
 
 class KernelDelegate:
@@ -80,7 +77,7 @@ class KernelDelegate:
             else DelegationContext(resolve_scope=self.options.resolve_scope)
         )
 
-    async def run(
+    def run(
         self,
         query: Any,
         *,
@@ -92,11 +89,12 @@ class KernelDelegate:
         limits: Limits | None = None,
         observers: tuple[Observer, ...] | None = None,
         **unknown: Any,
-    ) -> Finished:
+    ) -> Coroutine[Any, Any, AgentResult]:
         """Run the plan as the run that the roster opened for this call, or else in a run of its own.
 
-        Raises ConfigurationError for an argument that nothing reads, and ModelError, MaxStepsError and
-        LimitReachedError where the turn cannot be finished.
+        What can be decided is decided at once, and what comes back is to be awaited at once. Raises
+        ConfigurationError for an argument that nothing reads, and ModelError, MaxStepsError and LimitReachedError where
+        the turn cannot be finished.
         """
         arguments = {
             "query": query,
@@ -109,11 +107,25 @@ class KernelDelegate:
             "observers": observers,
         }
         admit_invocation({**arguments, **unknown} if unknown else arguments)
+        if observers is not None:
+            check_observers("observers", observers)
         around = active_run()
         bounds = self._bounds(around, max_depth, limits, observers or ())
         lineage = (root_run_id, parent_run_id)
-        if not bounds.observers or not any(map(is_async, bounds.observers)):
-            return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
+        if bounds.observers and any(map(is_async, bounds.observers)):
+            return self._relayed(query, around, scope, agent_depth, lineage, bounds)
+        return self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
+
+    async def _relayed(
+        self,
+        query: Any,
+        around: ActiveRun | None,
+        scope: Any,
+        agent_depth: Any,
+        lineage: tuple[str | None, str | None],
+        bounds: Bounds,
+    ) -> AgentResult:
+        """Run with observers that are waited for at the end."""
         async with relayed(bounds.observers) as told:
             bounds = replace(bounds, observers=told)
             return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
@@ -168,27 +180,32 @@ class KernelDelegate:
         opened: Any = delegation_scope(self.delegation, depth, scope, bounds=bounds, agent=self.name, identity=identity)
         return opened  # type: ignore[no-any-return]
 
-    async def _told(self, query: Any, place: AbstractContextManager[ActiveRun], bounds: Bounds) -> Finished:
+    async def _told(self, query: Any, place: AbstractContextManager[ActiveRun], bounds: Bounds) -> AgentResult:
         """Run to the answer, between the event that it starts and the one that says how it ended."""
         messages = [*self._opening, Message("user", task_text(query))]
-        with place as run:
-            logged = _log.isEnabledFor(logging.DEBUG)
-            if logged:
-                _log.debug("run at depth %d started (%s)", run.depth, run.identity)
-            if run.observers:
-                run.tell(RunStarted, messages[-1].text)
-            at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
-            turn = self._turn.run(messages, self._offered_at_ceiling if at_ceiling else self._offered, run)
-            try:
-                text = await (_timed(turn, bounds.limits) if bounds.limits else turn)
-            except BaseException as error:
-                _ended(run, error)
-                raise
-            if logged:
-                _log.debug("run finished after %d messages (%s)", len(messages), run.identity)
-            if run.observers:
-                run.tell(RunFinished, "finished", text, run.usage)
-        return text, tuple(messages), run
+        outermost = None if delegated_agents.get() is not None else delegated_agents.set({})
+        try:
+            with place as run:
+                logged = _log.isEnabledFor(logging.DEBUG)
+                if logged:
+                    _log.debug("run at depth %d started (%s)", run.depth, run.identity)
+                if run.observers:
+                    run.tell(RunStarted, messages[-1].text)
+                at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
+                turn = self._turn.run(messages, self._offered_at_ceiling if at_ceiling else self._offered, run)
+                try:
+                    text = await (_timed(turn, bounds.limits) if bounds.limits else turn)
+                except BaseException as error:
+                    _ended(run, error)
+                    raise
+                if logged:
+                    _log.debug("run finished after %d messages (%s)", len(messages), run.identity)
+                if run.observers:
+                    run.tell(RunFinished, "finished", text, run.usage)
+            return _result(text, messages, run)
+        finally:
+            if outermost is not None:
+                _restore(outermost)
 
 
 def _ended(run: ActiveRun, error: BaseException) -> None:
@@ -206,6 +223,29 @@ async def _timed(turn: Coroutine[Any, Any, str], limits: tuple[Limits, ...]) -> 
     if not times:
         return await turn
     return await run_within(min(times), turn, LimitReachedError("timeout", min(times)))
+
+
+def _result(text: str, messages: list[Message], run: ActiveRun) -> AgentResult:
+    identity, delivered = run.identity, delegated_agents.get()
+    names = delivered.pop(run, ()) if delivered else ()
+    assert identity is not None  # noqa: S101 - it was opened here, or by the roster
+    return AgentResult(
+        text,
+        tuple(names),
+        run.records,
+        run.usage,
+        identity.run_id,
+        identity.root_run_id,
+        identity.parent_run_id,
+        tuple(messages),
+    )
+
+
+def _restore(mine: Any) -> None:
+    try:
+        delegated_agents.reset(mine)
+    except ValueError:  # closed from another context, whose tally this never was
+        return
 
 
 def check_limits(limits: Any) -> None:

@@ -3,11 +3,12 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 from symfonic.agent.cutover.binding import bind_contributed_tool, bind_contributed_tools, tool_from_spec
-from symfonic.capabilities.delegation.active_run import RunScope
+from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
 from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import DelegationContext, Snapshots
@@ -29,6 +30,17 @@ __all__ = [
 _log = logging.getLogger("symfonic.delegation")
 
 
+delegated_agents: ContextVar[dict[ActiveRun, list[str]] | None] = ContextVar("symfonic_delegated_agents", default=None)
+"""The facades' tally: what each run of the current tree was delivered."""
+
+
+def report_delegation(name: str) -> None:
+    """Add a delivery to the facades' tally of the active run."""
+    tally, run = delegated_agents.get(), active_run()
+    if tally is not None and run is not None and run.is_open:
+        tally.setdefault(run, []).append(name)
+
+
 class RecordingDelegationContext(DelegationContext):
     """A context that also calls ``report(name)``, once for each delivery: two tallies, one writer."""
 
@@ -44,12 +56,13 @@ class RecordingDelegationContext(DelegationContext):
 
     def record_delegation(self, name: str) -> None:
         """Add a delivery to the active run's tally, and report it."""
-        super().record_delegation(name)
+        run = active_run()
+        if run is not None:
+            run.count_delivery(name)
         if self._report is not None:
             try:
                 self._report(name)
             except Exception:  # the child has delivered; who counts it does not change that
-                run = self.active_run()
                 identity = run.identity if run else None
                 _log.exception("reporting the delivery of %r raised in run %s", name, identity or "(none)")
 

@@ -27,8 +27,11 @@ _log = logging.getLogger("symfonic.delegation")
 
 def active_run() -> "ActiveRun | None":
     """The run that this code is executing in, or None outside any."""
-    place = standing.get()
-    return place.run if isinstance(place, Place) else place
+    block = standing.var.get()
+    if block is None:
+        return None
+    place = standing.get() if block.ended else block.value
+    return place.run if type(place) is Place else place
 
 
 class ActiveRun:
@@ -268,6 +271,8 @@ class RunScope(Block["ActiveRun"]):
         agent: str = "",
         identity: "RunIdentity | None" = None,
     ) -> None:
+        self.var = standing.var
+        self.ended = False
         self._identity = identity
         self._depth = depth
         self._scope = scope
@@ -277,13 +282,12 @@ class RunScope(Block["ActiveRun"]):
     def __enter__(self) -> ActiveRun:
         around = standing.get()
         identity = self._identity or (None if around is None else around.identity)
-        outer = around.run if isinstance(around, Place) else around
+        outer = around.run if type(around) is Place else around
         run = ActiveRun(coerce_depth(self._depth), self._scope, identity, outer, self._agent)
         if self._bounds is not None:
             run.tighten(self._bounds)
-        Block.__init__(self, standing.var, run)
-        Block.__enter__(self)
-        return run
+        self.value = run
+        return Block.__enter__(self)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

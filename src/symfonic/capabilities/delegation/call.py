@@ -52,8 +52,8 @@ class Call:
     )
 
     def __init__(self, name: Any, task: Any) -> None:
-        self.name: str = spelled(name)
-        self.task: str = task_text(task)
+        self.name: str = name if type(name) is str else spelled(name)
+        self.task: str = task if type(task) is str else task_text(task)
         self.depth: int = 1
         self.ceiling: int = 0
         self.caller: ActiveRun | None = active_run()
@@ -125,7 +125,7 @@ class Call:
         return self.caller is not None and isinstance(error, self.caller.pass_through)
 
     def _cap(self, text: str) -> str:
-        budget = self.caller.budget if self.caller else None
+        budget = self.caller.budget if self.caller is not None else None
         return text if budget is None else capped(text, budget.answer_cap())
 
     def _end(
@@ -137,8 +137,8 @@ class Call:
     ) -> DelegationRecord:
         """Write the record, into the caller's run too, and tell the observers."""
         timing = Timing(self._began, time.perf_counter() - self._clock)
-        hopeless = isinstance(error, LimitReachedError | ConfigurationError) or outcome not in _MAY_END_OTHERWISE
-        retryable = not hopeless and not (error is not None and error is self._misfit)
+        retryable = outcome in _MAY_END_OTHERWISE and not isinstance(error, LimitReachedError | ConfigurationError)
+        retryable = retryable and (error is None or error is not self._misfit)
         trace = DelegationTrace(
             self._caller_identity(),
             self.task,
@@ -183,6 +183,8 @@ class Call:
 
 def _final_text(response: Any) -> str:
     final = getattr(response, "final_response", None)
+    if type(final) is str:
+        return encodable(final.strip())
     if is_awaitable(final):
         if iscoroutine(final):
             final.close()
@@ -208,7 +210,11 @@ def _run_ids(response: Any) -> RunIds:
     run_id, root_run_id = getattr(response, "run_id", None), getattr(response, "root_run_id", None)
     parent_run_id = getattr(response, "parent_run_id", None)
     return (
-        encodable(str(run_id)) if run_id else "",
-        encodable(str(root_run_id)) if root_run_id else "",
-        encodable(str(parent_run_id)) if parent_run_id else None,
+        _id(run_id) if run_id else "",
+        _id(root_run_id) if root_run_id else "",
+        _id(parent_run_id) if parent_run_id else None,
     )
+
+
+def _id(value: Any) -> str:
+    return value if type(value) is str and value.isascii() else encodable(str(value))

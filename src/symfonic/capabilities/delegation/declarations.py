@@ -1,14 +1,15 @@
 """How a user declares a child. A bad declaration fails here, not in the middle of a turn."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.names import check_declared, checked_examples
-from symfonic.capabilities.delegation.runner_adapter import Answer, adapt_child, how_to_call
+from symfonic.capabilities.delegation.runner_adapter import adapt_child, how_to_call
 from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.concurrency.tasks import is_awaitable
 
@@ -52,7 +53,7 @@ class AgentRef:
         if not callable(resolve):
             raise ChildDeclarationError(f"AgentRef takes a function that returns the agent, got {resolve!r}")
         self._resolve = resolve
-        self._answer: Answer | None = None
+        self._answer: Callable[[str, dict[str, Any]], Coroutine[Any, Any, Any]] | None = None
         self._turn = Places(1)  # of two first delegations at once, one resolves and the other waits
 
     async def run(
@@ -79,6 +80,7 @@ class AgentRef:
         }
         return await self._answer(query, context)  # type: ignore[no-any-return]
 
-    async def _resolved(self) -> Answer:
+    async def _resolved(self) -> Callable[[str, dict[str, Any]], Coroutine[Any, Any, Any]]:
         resolved = self._resolve()
-        return how_to_call(adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved))
+        plan, child = how_to_call(adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved))
+        return partial(plan.answer, child)

@@ -42,14 +42,8 @@ class DepthPolicy:
 
     def admits(self, parent_depth: Any) -> bool:
         """Whether a run at ``parent_depth`` may have a child: the ceiling is on the child."""
-        return self.child_depth(parent_depth) <= self.max_depth
+        return coerce_depth(parent_depth) < self.max_depth
 
     def refusal(self) -> str:
         """What the model reads at the ceiling."""
         return f"Delegation refused: maximum sub-agent depth ({self.max_depth}) reached; cannot delegate further."
-
-
-def lowest(*ceilings: int | None) -> int:
-    """The ceiling in force among those stated; the default where none is."""
-    stated = [ceiling for ceiling in ceilings if ceiling is not None]
-    return min(stated) if stated else DEFAULT_MAX_DEPTH

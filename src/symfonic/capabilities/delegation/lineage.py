@@ -20,5 +20,4 @@ def identities() -> Any:
 
 def current_identity() -> "RunIdentity | None":
     """The identity of the run that this code is executing in, or None outside any."""
-    identity: RunIdentity | None = identities().current_run_identity()
-    return identity
+    return (_module or identities()).current_run_identity()  # type: ignore[no-any-return]

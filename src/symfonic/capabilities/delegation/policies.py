@@ -9,10 +9,10 @@ from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.budget import Budget, Slot, lent, place_of_child
 from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import identities
-from symfonic.capabilities.delegation.runner_adapter import how_to_call
+from symfonic.capabilities.delegation.runner_adapter import drained, how_to_call, is_generator
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.places import Places
-from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
+from symfonic.kernel.concurrency.tasks import cancellation_is_due, is_awaitable, run_within
 from symfonic.kernel.contracts.ambient import Ambient
 from symfonic.kernel.contracts.facts import fact
 
@@ -22,14 +22,16 @@ _turns: Ambient["tuple[Turn, ...]"] = Ambient("symfonic_turns")
 @fact
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One child to be started: its task, its place in the tree, who watches every attempt, who calls, and its slot."""
+    """One child to be started: its task, its place in the tree, who watches every attempt, who calls, and its slot.
+
+    ``lineage`` is the root's id and the parent's.
+    """
 
     name: str
     query: str
     scope: Any
     depth: int
-    root_run_id: str | None
-    parent_run_id: str | None
+    lineage: tuple[str | None, str | None]
     watch: "Watch | None"
     caller: ActiveRun | None
     slot: Slot | None = None
@@ -78,10 +80,10 @@ def in_own_scope(runner: Any) -> Starter:
 
     Every runner is called so, also one whose signature cannot take what the scope holds.
     """
-    answer = how_to_call(runner)
+    plan, target = how_to_call(runner)
 
     async def start(child: Start) -> Any:
-        identity = identities().RunIdentity.under(child.root_run_id, child.parent_run_id)
+        identity = identities().RunIdentity.under(*child.lineage)
         with RunScope(depth=child.depth, scope=child.scope, agent=child.name, identity=identity) as run:
             run.offer()
             run.slot = child.slot
@@ -90,11 +92,14 @@ def in_own_scope(runner: Any) -> Starter:
             context = {
                 "scope": run.scope,
                 "agent_depth": child.depth,
-                "root_run_id": child.root_run_id,
-                "parent_run_id": child.parent_run_id,
+                "root_run_id": child.lineage[0],
+                "parent_run_id": child.lineage[1],
             }
             try:
-                response = await answer(child.query, context)
+                response = plan.call(target, child.query, context)  # as in `CallPlan.answer`, with a frame less
+                while is_awaitable(response):
+                    response = await response
+                response = await drained(response, target) if is_generator(response) else plan.read(response)
                 if child.watch is not None:
                     child.watch.returned(response)
             except BaseException as error:

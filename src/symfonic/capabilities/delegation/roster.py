@@ -1,6 +1,6 @@
 """The set of children of one agent, each behind its policies."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import Any
 
 from symfonic.capabilities.delegation.active_run import active_run
@@ -48,6 +48,8 @@ class DelegationRoster:
         return len(self._entries)
 
     def __contains__(self, name: object) -> bool:
+        if type(name) is str:
+            return name in self._entries
         return issubclass(type(name), str) and task_text(name) in self._entries
 
     def __iter__(self) -> Iterator[RosterEntry]:
@@ -93,15 +95,21 @@ class DelegationRoster:
         """
         if name not in self:
             raise UnknownChildError(name, self.names())
-        depth = coerce_depth(depth)
-        enclosing = active_run()
-        if enclosing is not None:  # also when called past the tools, a child is below its caller
-            depth = max(depth, enclosing.depth + 1)
         caller = current_identity() if root_run_id is None and parent_run_id is None else None
         if caller is not None:
             root_run_id, parent_run_id = caller.root_run_id, caller.run_id
-        start = Start(name, task_text(task), scope, depth, root_run_id, parent_run_id, watch, enclosing)
-        return await self._starters[name](start)
+        return await self.started(
+            name, task_text(task), scope, coerce_depth(depth), (root_run_id, parent_run_id), watch
+        )
+
+    def started(
+        self, name: str, task: str, scope: Any, depth: int, lineage: tuple[str | None, str | None], watch: Watch | None
+    ) -> Coroutine[Any, Any, Any]:
+        """What `run` awaits, for a name that is declared."""
+        around = active_run()
+        if around is not None and depth <= around.depth:  # also when called past the tools, a child is below its caller
+            depth = around.depth + 1
+        return self._starters[name](Start(name, task, scope, depth, lineage, watch, around))
 
 
 def _line(entry: RosterEntry) -> str:

@@ -5,13 +5,12 @@ A ``TypeError`` from inside a child's own body must not look like an old signatu
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from inspect import Parameter
 from types import AsyncGeneratorType, FunctionType, GeneratorType, MethodType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
@@ -67,21 +66,25 @@ class CallPlan:
     unmet: tuple[str, ...] = ()
     blocks: bool = False
 
-    async def answer(self, child: Any, task: str, context: dict[str, Any]) -> Any:
-        """The response of ``child.run``, awaited and drained.
+    def call(self, child: Any, task: str, context: dict[str, Any]) -> Any:
+        """Call ``child.run``; what comes back is to be awaited where it can be, and then to be read with `read`.
 
         What may block runs in a thread where a clock runs; elsewhere it stays on the loop, which it may need.
         """
-        aside = type(child).__name__ if self.blocks and clock_runs() else None
-        if aside is not None:
-            response = await run_in_thread(lambda: self._call(child, task, context), aside)
-        else:
-            response = self._call(child, task, context)
+        if self.blocks and clock_runs():
+            return run_in_thread(lambda: self._call(child, task, context), type(child).__name__)
+        return self._call(child, task, context)
+
+    def read(self, response: Any) -> Any:
+        """The response in the contract's terms."""
+        return _renamed(response) if self.task == "prompt" else response
+
+    async def answer(self, child: Any, task: str, context: dict[str, Any]) -> Any:
+        """The response of ``child.run``, awaited, drained and read."""
+        response = self.call(child, task, context)
         while is_awaitable(response):  # an async run may return what another one gave it
             response = await response
-        if is_generator(response):
-            return await drained(response, aside)
-        return _renamed(response) if self.task == "prompt" else response
+        return await drained(response, child) if is_generator(response) else self.read(response)
 
     def _call(self, child: Any, task: str, context: dict[str, Any]) -> Any:
         sent = context if self.sends >= context.keys() else {key: context[key] for key in context if key in self.sends}
@@ -90,13 +93,12 @@ class CallPlan:
         return child.run(prompt=task, **sent) if self.task == "prompt" else child.run(query=task, **sent)
 
 
-Answer: TypeAlias = Callable[[str, dict[str, Any]], Coroutine[Any, Any, Any]]
-"""``answer(task, context)``: call a child and return its response."""
+def how_to_call(runner: Any) -> tuple[CallPlan, Any]:
+    """Read a runner's signature, once; the plan, and what it is to be called with.
 
-
-def how_to_call(runner: Any) -> Answer:
-    """Read a runner's signature, once. An unreadable one is taken for the bare contract, ``run(query, **kwargs)``."""
-    return runner.answer if isinstance(runner, AdaptedAgent) else partial(_plan(runner).answer, runner)
+    An unreadable signature is taken for that of the bare contract, ``run(query, **kwargs)``.
+    """
+    return (runner.plan, runner.agent) if isinstance(runner, AdaptedAgent) else (_plan(runner), runner)
 
 
 def speaks_runner_contract(child: Any) -> bool:
@@ -137,11 +139,11 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
 class AdaptedAgent:
     """An ``Agent``-shaped child, ``run(prompt, …)`` -> ``.text``, behind the runner contract."""
 
-    __slots__ = ("_context", "agent", "answer")
+    __slots__ = ("_context", "agent", "plan")
 
     def __init__(self, agent: Any, plan: CallPlan, context: Any = None) -> None:
         self.agent: Any = agent
-        self.answer: Answer = partial(plan.answer, agent)
+        self.plan: CallPlan = plan
         self._context = context
 
     async def run(
@@ -157,7 +159,8 @@ class AdaptedAgent:
         if agent_depth is None and self._context is not None:  # called past the roster
             scope = self._context.current_scope() if scope is None else scope
             agent_depth = self._context.current_depth()
-        return await self.answer(
+        return await self.plan.answer(
+            self.agent,
             query,
             {
                 "scope": scope,
@@ -179,8 +182,8 @@ def is_generator(answer: Any) -> bool:
     return isinstance(answer, AsyncGeneratorType | GeneratorType)
 
 
-async def drained(pieces: Any, aside: str | None = None) -> Any:
-    """The response of a child that answers piece by piece; synchronous ones in threads named ``aside``, where given.
+async def drained(pieces: Any, child: Any) -> Any:
+    """The response of a child that answers piece by piece; synchronous pieces come from threads where a clock runs.
 
     The last piece whose ``final_response`` is not empty is the response. Without one, pieces of text are joined, and of
     others the last is the answer; a piece that is None says nothing. The generator is closed on every way out.
@@ -188,7 +191,7 @@ async def drained(pieces: Any, aside: str | None = None) -> Any:
     seen: list[Any] = []
     try:
         if isinstance(pieces, GeneratorType):
-            while (piece := await _next(pieces, aside)) is not _NO_MORE:
+            while (piece := await _next(pieces, child)) is not _NO_MORE:
                 seen.append(piece)
         else:
             async for piece in pieces:
@@ -210,9 +213,9 @@ async def drained(pieces: Any, aside: str | None = None) -> Any:
     return ChildResponse(said[-1], seen)
 
 
-async def _next(pieces: Any, aside: str | None) -> Any:
-    if aside is not None:
-        return await run_in_thread(lambda: next(pieces, _NO_MORE), aside)
+async def _next(pieces: Any, child: Any) -> Any:
+    if clock_runs():
+        return await run_in_thread(lambda: next(pieces, _NO_MORE), type(child).__name__)
     await asyncio.sleep(0)  # between the pieces of synchronous work, others have their turn
     return next(pieces, _NO_MORE)
 

@@ -12,7 +12,7 @@ from symfonic.capabilities.delegation.bounds import DelegationRequest
 from symfonic.capabilities.delegation.call import Call
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord, DelegationToolSpec
-from symfonic.capabilities.delegation.depth import DepthPolicy, lowest
+from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import LONGEST_NAME, spelled
 from symfonic.capabilities.delegation.roster import DelegationRoster
@@ -128,15 +128,8 @@ class DelegationTools:
 
     def _run(self, call: Call, scope: Any) -> Awaitable[Any]:
         lineage = current_identity()
-        return self.roster.run(
-            call.name,
-            call.task,
-            scope=scope,
-            depth=call.depth,
-            root_run_id=lineage.root_run_id if lineage else None,
-            parent_run_id=lineage.run_id if lineage else None,
-            watch=call,
-        )
+        ids = (lineage.root_run_id, lineage.run_id) if lineage is not None else (None, None)
+        return self.roster.started(call.name, call.task, scope, call.depth, ids, call)
 
     def _tally(self, name: str) -> None:
         try:
@@ -148,7 +141,7 @@ class DelegationTools:
         own, enclosing = self.depth, caller.max_depth if caller is not None else None
         if own is not None and (enclosing is None or own.max_depth <= enclosing):
             return own
-        return _policy(lowest(enclosing))
+        return _policy(DEFAULT_MAX_DEPTH if enclosing is None else enclosing)
 
     def _unknown(self, name: Any) -> str:
         text = spelled(name)

@@ -6,7 +6,7 @@ siblings. Here every task gets its own outcome, and one that swallowed a cancell
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
 from contextvars import ContextVar
 from inspect import isawaitable
 from types import GeneratorType
@@ -33,52 +33,58 @@ async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyn
     cancelled and waited for before the cancellation goes on. Raises the first exception that escapes a call,
     once all have ended.
     """
-    loop = asyncio.get_running_loop()
     calls = tuple(calls)
+    if not calls:
+        return []
+    loop = asyncio.get_running_loop()
     group = _Group(loop.create_future(), len(calls))
     tasks = [loop.create_task(group.member(call)) for call in calls]
     try:
-        for task in tasks:
-            task.add_done_callback(group.ended)
-        if tasks:
-            await group.finished
-        return _outcomes(tasks)
+        await group.finished
     except asyncio.CancelledError:
         await put_down(tasks)
         raise
     finally:
-        for task, call in zip(tasks, calls, strict=True):
+        for task in tasks:
             if not task.done():  # this was closed, and cannot wait
                 task.cancel()
-            elif task.cancelled():
-                call.close()  # it may never have begun
+    return _outcomes(tasks)
 
 
 class _Group:
-    """What tells when all of some tasks have ended.
+    """What tells when all of some tasks have ended. The last one says so itself: a callback would be a round later."""
 
-    The last one says so itself: a callback would be heard one round of the loop later. Callbacks count all the same,
-    for a task that was cancelled before its first step never gets to say anything.
-    """
-
-    __slots__ = ("_running", "_still_there", "finished")
+    __slots__ = ("_running", "finished")
 
     def __init__(self, finished: "asyncio.Future[None]", size: int) -> None:
         self.finished = finished
-        self._running = self._still_there = size
+        self._running = size
 
-    async def member(self, call: Coroutine[Any, Any, T]) -> T:
+    def member(self, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """The call, for a task. It has begun: one that is cancelled before its task's first step says so as well."""
+        member = self._member(call)
+        member.send(None)
+        return member
+
+    async def _member(self, call: Coroutine[Any, Any, T]) -> T:
         try:
+            await _BEGUN
             return await call
         finally:
+            call.close()  # where it has ended that does nothing
             self._running -= 1
             if not self._running and not self.finished.done():
                 self.finished.set_result(None)
 
-    def ended(self, _: "asyncio.Task[Any]") -> None:
-        self._still_there -= 1
-        if not self._still_there and not self.finished.done():
-            self.finished.set_result(None)
+
+class _Begun:
+    """Something to wait for once, for the step that a task will make."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+_BEGUN = _Begun()
 
 
 async def run_within(seconds: float, work: Awaitable[T], late: Exception | None = None) -> T:

@@ -37,27 +37,27 @@ class Ambient(Generic[T]):
 class Block(Generic[T]):
     """One stretch of execution in which a value is current. Used once."""
 
-    __slots__ = ("_var", "ended", "outer", "token", "value")
+    __slots__ = ("ended", "outer", "token", "value", "var")
 
     def __init__(self, var: "ContextVar[Block[T] | None]", value: T) -> None:
-        self._var = var
+        self.var = var
         self.value: T = value
         self.ended: bool = False
 
     def __enter__(self) -> T:
-        outer = self._var.get()
-        self.outer: Block[T] | None = settle(self._var, outer) if outer is not None and outer.ended else outer
-        self.token: Token[Block[T] | None] = self._var.set(self)
+        outer = self.var.get()
+        self.outer: Block[T] | None = settle(self.var, outer) if outer is not None and outer.ended else outer
+        self.token: Token[Block[T] | None] = self.var.set(self)
         return self.value
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.ended = True
-        if self._var.get() is self:
-            self._var.set(self.outer)
+        if self.var.get() is self:
+            self.var.set(self.outer)
             if self.outer is not None and self.outer.ended:
-                settle(self._var, self.outer)
+                settle(self.var, self.outer)
 
 
 def settle(var: "ContextVar[Block[T] | None]", top: "Block[T]") -> "Block[T] | None":

@@ -144,7 +144,7 @@ def frozen(value: Any) -> Any:
 
 
 def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
-    if isinstance(sent, Mapping):
+    if type(sent) is dict or isinstance(sent, Mapping):
         return {key if type(key) is str else str(key): item for key, item in sent.items()}
     value: Any = sent or {}
     if isinstance(sent, str):
@@ -162,9 +162,9 @@ def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any
 
 def encodable_value(value: Any) -> Any:
     """The same value with every text in it encodable: models, and JSON, can spell lone surrogates."""
-    if isinstance(value, str):
+    if type(value) is str or isinstance(value, str):
         return encodable(value)
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         return {encodable_value(key): encodable_value(item) for key, item in value.items()}
     if isinstance(value, list):
         return [encodable_value(item) for item in value]

@@ -17,6 +17,7 @@ from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError, Plan, encodable_value
 
 _FAILED = Usage(model_calls=1)
+_MOST = 2**63
 
 
 class Run(Protocol):
@@ -101,30 +102,25 @@ class Turn:
                 run.tell(ModelAnswered, said.text, _copied(said.tool_calls), cost, problem, said.model)
 
     async def _execute(self, call: ToolCall, offered: tuple[Tool, ...], run: Run) -> Message:
+        """Carry a call out; whatever happens is told in what the model reads."""
         current_tool_call.set(call.id)  # in a task of its own, so there is nothing to restore
-        if not run.observers:
-            return _tool_message(call, (await self._result(call, offered, run))[0])
-        run.tell(ToolStarted, call.name, _encodable_arguments(call))
+        if run.observers:
+            run.tell(ToolStarted, call.name, _encodable_arguments(call))
         text, failed = "cancelled", True
-        try:
-            text, failed = await self._result(call, offered, run)
-        finally:
-            run.tell(ToolFinished, call.name, text, failed)
-        return _tool_message(call, text)
-
-    async def _result(self, call: ToolCall, offered: tuple[Tool, ...], run: Run) -> tuple[str, bool]:
-        """What the model reads of a call, and whether that is an error."""
         try:
             tool = self.plan.find(call.name, offered)
             read = tool.arguments if tool.tool in offered else tool.made_to_fit
-            value = await tool.tool.invoke(read(call.arguments))
-            return to_text(value), False
+            text, failed = to_text(await tool.tool.invoke(read(call.arguments))), False
         except BadCallError as problem:
-            return str(problem), True
+            text = str(problem)
         except run.pass_through:
             raise
         except Exception as error:
-            return f"Tool {call.name!r} failed: {error_text(error)}", True
+            text = f"Tool {call.name!r} failed: {error_text(error)}"
+        finally:
+            if run.observers:
+                run.tell(ToolFinished, call.name, text, failed)
+        return _tool_message(call, text)
 
 
 class Conversation(Sequence[Message]):
@@ -161,6 +157,8 @@ class Conversation(Sequence[Message]):
 
 
 def _checked(reply: Any) -> ModelReply:
+    if type(reply) is ModelReply and reply.tool_calls == () and _is_plain(reply):
+        return reply
     if not isinstance(reply, ModelReply):
         raise TypeError(f"it returned {type(reply).__name__}, expected ModelReply")
     if not isinstance(reply.text, str):
@@ -184,9 +182,22 @@ def _checked(reply: Any) -> ModelReply:
     return ModelReply(encodable(reply.text), calls, *tokens, encodable(reply.model))
 
 
+def _is_plain(reply: ModelReply) -> bool:
+    """Whether there is nothing to look into: what nearly every reply without tool calls is."""
+    text, model, read, written = reply.text, reply.model, reply.input_tokens, reply.output_tokens
+    return (
+        type(text) is type(model) is str
+        and text.isascii()
+        and model.isascii()
+        and type(read) is type(written) is int
+        and 0 <= read < _MOST
+        and 0 <= written < _MOST
+    )
+
+
 def _is_count(tokens: Any) -> bool:
     """Less than none would give budget back, and what has more than 63 bits may be more than Python prints."""
-    return type(tokens) is int and 0 <= tokens < 2**63
+    return type(tokens) is int and 0 <= tokens < _MOST
 
 
 def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:

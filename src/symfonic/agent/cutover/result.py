@@ -1,0 +1,64 @@
+"""What a run of an agent comes to."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from symfonic.capabilities.delegation.contracts import DelegationRecord
+from symfonic.capabilities.delegation.reports import Tally, json_text, record_dict, tally
+from symfonic.kernel.contracts.facts import fact
+from symfonic.kernel.contracts.messages import Message, Usage
+from symfonic.kernel.contracts.text import plain
+
+
+@fact
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """A finished run: the answer, what led to it, what it cost, and where the run stands in its tree.
+
+    ``delegations`` are this run's records in the order of the model's calls, each with its own ``children``.
+    ``delegated_to`` names the children that delivered. ``usage`` is that of the whole tree below.
+    """
+
+    text: str
+    delegated_to: tuple[str, ...]
+    delegations: tuple[DelegationRecord, ...]
+    usage: Usage
+    run_id: str
+    root_run_id: str
+    parent_run_id: str | None
+    messages: tuple[Message, ...]
+
+    @property
+    def final_response(self) -> str:
+        """The answer, in the runner contract's spelling."""
+        return self.text
+
+    @property
+    def tally(self) -> Tally:
+        """The delegations of the whole tree, counted by outcome and by child."""
+        return tally(self.delegations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The run and its tree of delegations as plain values that JSON can hold (docs/records.schema.json).
+
+        An error is told by class and safe text, a foreign child's result as far as it has a JSON form.
+        """
+        counted = self.tally
+        return {
+            "text": self.text,
+            "run_id": self.run_id,
+            "root_run_id": self.root_run_id,
+            "parent_run_id": self.parent_run_id,
+            "delegated_to": list(self.delegated_to),
+            "delegations": [record_dict(record) for record in self.delegations],
+            "tally": {
+                "by_outcome": {outcome.value: count for outcome, count in counted.by_outcome.items()},
+                "by_child": counted.by_child,
+            },
+            "usage": asdict(self.usage),
+            "messages": [plain(message) for message in self.messages],
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        return json_text(self.to_dict())
