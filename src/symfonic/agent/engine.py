@@ -1,8 +1,9 @@
 """`SymfonicAgent`: the agent that speaks the runner contract, so that it can be any agent's child."""
 
 from collections.abc import Sequence
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, Self, TypeAlias
+from weakref import WeakSet
 
 from symfonic.agent.cutover.delegate import KernelDelegate, check_limits
 from symfonic.agent.cutover.delegation import delegated_agents as _delegated_agents  # noqa: F401 - its documented place
@@ -10,7 +11,7 @@ from symfonic.agent.cutover.delegation import delegation_for_children, report_de
 from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.cutover.result import AgentResult
 from symfonic.agent.stream import EventStream
-from symfonic.capabilities.delegation.bounds import Bounds
+from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.threads import run_blocking
@@ -62,13 +63,7 @@ class SymfonicAgent:
             instructions=instructions,
             tools=tools,
             delegation=self.delegation,
-            bounds=Bounds(
-                max_depth,
-                () if limits is None else (limits,),
-                options.observers if options else (),
-                (options.on_delegate,) if options and options.on_delegate else (),
-                options.pass_through if options else (),
-            ),
+            bounds=_bounds(max_depth, limits, options),
             options=options,
         )
 
@@ -151,12 +146,16 @@ def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
             f"model must be an object with async complete(messages, tools), got {model!r}; symfonic.Agent also takes"
             " 'offline', 'openai:NAME', 'langchain:PROVIDER:NAME' and LangChain chat models"
         )
-    try:
-        signature_of(model.complete).bind((), ())
-    except TypeError as error:
-        raise ConfigurationError(f"complete of the model {model!r} must take (messages, tools): {error}") from error
-    except ValueError:  # no signature to read
-        pass
+    complete = getattr(model.complete, "__func__", model.complete)
+    if type(complete) is not FunctionType or complete not in _fit:
+        try:
+            signature_of(model.complete).bind((), ())
+        except TypeError as error:
+            raise ConfigurationError(f"complete of the model {model!r} must take (messages, tools): {error}") from error
+        except ValueError:  # no signature to read
+            pass
+        if type(complete) is FunctionType and complete is not model.complete:
+            _fit.add(complete)
     if not isinstance(name, str) or not name.strip():
         raise ConfigurationError(f"name must be a non-empty string, got {name!r}")
     if instructions is not None and not isinstance(instructions, str):
@@ -165,7 +164,23 @@ def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
         raise ConfigurationError(f"options must be symfonic.Options(...), got {options!r}")
 
 
+_fit: WeakSet[FunctionType] = WeakSet()
+"""Methods of models that are known to take (messages, tools): reading a signature costs more than all the rest."""
+
+
+def _bounds(max_depth: int | None, limits: Limits | None, options: Options | None) -> Bounds:
+    if max_depth is None and limits is None and options is None:
+        return NO_BOUNDS
+    return Bounds(
+        max_depth,
+        () if limits is None else (limits,),
+        options.observers if options else (),
+        (options.on_delegate,) if options and options.on_delegate else (),
+        options.pass_through if options else (),
+    )
+
+
 def _check_lists(**parts: Any) -> None:
     for name, part in parts.items():
-        if not isinstance(part, Sequence) or isinstance(part, str):
+        if type(part) not in (tuple, list) and (not isinstance(part, Sequence) or isinstance(part, str)):
             raise ConfigurationError(f"{name} must be a list or tuple, got {part!r}")

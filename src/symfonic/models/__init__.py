@@ -1,6 +1,7 @@
 """Language models behind the one port, and how a declared one is found. Each family imports its SDK inside."""
 
 import reprlib
+from functools import lru_cache
 from typing import cast
 
 from symfonic.errors import ConfigurationError
@@ -31,7 +32,7 @@ def resolve_model(model: object) -> Model:
         return _named(model)
     if isinstance(model, type):
         raise ConfigurationError(f"model is the class {model.__name__}, expected an object; accepted: {_ACCEPTED}")
-    if _is_langchain(model):
+    if _is_langchain(type(model)):  # type: ignore[arg-type]
         from symfonic.models.langchain import LangChainModel
 
         return LangChainModel(model)
@@ -62,10 +63,11 @@ def _is_name(text: str) -> bool:
     return bool(text) and not any(map(str.isspace, text))
 
 
-def _is_langchain(model: object) -> bool:
-    """Read off the names of its classes: LangChain stays unimported for those who do not use it."""
+@lru_cache
+def _is_langchain(kind: type) -> bool:
+    """Read off the names of its bases: LangChain stays unimported for those who do not use it."""
     return any(
         cls.__name__ == name and f"{cls.__module__}.".startswith(f"{module}.")
-        for cls in type(model).__mro__
+        for cls in kind.__mro__
         for module, name in _LANGCHAIN_CHAT_MODELS
     )

@@ -12,7 +12,7 @@ from symfonic.agent.cutover.merge import CALLERS, merge_capability_tools
 from symfonic.agent.cutover.result import AgentResult
 from symfonic.agent.cutover.tools import as_tool
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
-from symfonic.capabilities.delegation.bounds import Bounds
+from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy, coerce_depth
@@ -32,6 +32,7 @@ from symfonic.kernel.runtime.registry import ToolRegistry
 from symfonic.kernel.runtime.turn import Turn
 
 _log = logging.getLogger("symfonic.runtime")
+_DEFAULTS = Options()
 
 
 class KernelDelegate:
@@ -55,11 +56,9 @@ class KernelDelegate:
         self.name = name
         self.instructions = instructions
         self.delegation = delegation
-        self.bounds: Bounds = bounds or Bounds()
-        self._root_bounds = (
-            self.bounds if self.bounds.max_depth is not None else replace(self.bounds, max_depth=DEFAULT_MAX_DEPTH)
-        )
-        self.options: Options = options or Options()
+        self.bounds: Bounds = bounds or NO_BOUNDS
+        self._root_bounds = _AS_ROOT if self.bounds is NO_BOUNDS else _as_root(self.bounds)
+        self.options: Options = options or _DEFAULTS
         own = [as_tool(tool) for tool in tools]
         contributed = delegation_tools(delegation) if delegation is not None else ()
         _check_children(own, delegation)
@@ -141,7 +140,8 @@ class KernelDelegate:
         """The run that the roster opened for this call, or else the scope of one of its own."""
         if around is None or not around.adopt(coerce_depth(agent_depth), lineage[1]):
             return self._delegation_scope(around, agent_depth, scope, bounds, self._identity(*lineage))
-        around.tighten(bounds)
+        if bounds is not NO_BOUNDS:
+            around.tighten(bounds)
         around.narrow(scope)  # a wrapper may have
         return nullcontext(around)
 
@@ -246,6 +246,14 @@ def _restore(mine: Any) -> None:
         delegated_agents.reset(mine)
     except ValueError:  # closed from another context, whose tally this never was
         return
+
+
+def _as_root(bounds: Bounds) -> Bounds:
+    """The bounds of an agent's run that is a root: somebody has to state a ceiling."""
+    return bounds if bounds.max_depth is not None else replace(bounds, max_depth=DEFAULT_MAX_DEPTH)
+
+
+_AS_ROOT = _as_root(NO_BOUNDS)
 
 
 def check_limits(limits: Any) -> None:

@@ -4,18 +4,19 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any
 
 from symfonic.agent.cutover.binding import bind_contributed_tool, bind_contributed_tools, tool_from_spec
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
-from symfonic.capabilities.delegation.bounds import ChildPolicy
+from symfonic.capabilities.delegation.bounds import Bounds, ChildPolicy
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import DelegationContext, Snapshots
 from symfonic.capabilities.delegation.contracts import PrebuiltChild
+from symfonic.capabilities.delegation.declarations import SubAgent
 from symfonic.capabilities.delegation.depth import DepthPolicy
 from symfonic.capabilities.delegation.names import checked_examples
 from symfonic.errors import ChildDeclarationError
+from symfonic.kernel.contracts.run_identity import RunIdentity
 from symfonic.kernel.contracts.tool import Route, Tool
 
 __all__ = [
@@ -82,7 +83,7 @@ def delegation_for_children(
     """
     if max_depth is not None:
         DepthPolicy(max_depth)
-    prebuilt = [_prebuilt(child) for child in children]
+    prebuilt: list[Any] = [child if type(child) is SubAgent else _prebuilt(child) for child in children]
     if not prebuilt:
         return None
     context = RecordingDelegationContext(resolve_scope=resolve_scope, report=report_delegation)
@@ -109,12 +110,18 @@ def _prebuilt(child: Any) -> PrebuiltChild:
 
 
 def delegation_scope(
-    delegation: DelegationCapability | None, agent_depth: Any, scope: Any = None, **bounds: Any
+    delegation: DelegationCapability | None,
+    agent_depth: Any,
+    scope: Any = None,
+    *,
+    bounds: Bounds | None = None,
+    agent: str = "",
+    identity: RunIdentity | None = None,
 ) -> RunScope | nullcontext[None]:
     """The scope of a run at ``agent_depth``; nothing is opened where there is no delegation."""
     if delegation is None:
         return nullcontext()
-    return delegation.run_scope(depth=agent_depth, scope=scope, **bounds)
+    return delegation.run_scope(depth=agent_depth, scope=scope, bounds=bounds, agent=agent, identity=identity)
 
 
 def delegation_tools(delegation: DelegationCapability) -> tuple[Tool, ...]:
@@ -132,8 +139,6 @@ def _with_routes(tool: Tool, delegation: DelegationCapability) -> Tool:
         return tool
     roster = delegation.roster
     named: Mapping[str, Any] = {**properties["name"], "enum": list(roster.names())}
-    return replace(
-        tool,
-        parameters={**tool.parameters, "properties": {**properties, "name": named}},
-        routes=tuple(Route(each.name, each.description, each.when_to_use, each.examples) for each in roster),
-    )
+    parameters = {**tool.parameters, "properties": {**properties, "name": named}}
+    routes = [Route(each.name, each.description, each.when_to_use, each.examples) for each in roster]
+    return Tool(tool.name, tool.description, parameters, tool.invoke, tuple(routes))

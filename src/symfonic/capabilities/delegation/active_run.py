@@ -280,7 +280,8 @@ class RunScope(Block["ActiveRun"]):
         self._agent = agent
 
     def __enter__(self) -> ActiveRun:
-        around = standing.get()
+        block = standing.var.get()
+        around = None if block is None else standing.get() if block.ended else block.value
         identity = self._identity or (None if around is None else around.identity)
         outer = around.run if type(around) is Place else around
         run = ActiveRun(coerce_depth(self._depth), self._scope, identity, outer, self._agent)

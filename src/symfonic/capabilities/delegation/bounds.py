@@ -58,6 +58,9 @@ class Bounds:
             DepthPolicy(self.max_depth)
 
 
+NO_BOUNDS = Bounds()
+
+
 @dataclass(frozen=True, slots=True)
 class ChildPolicy:
     """What holds for one child.

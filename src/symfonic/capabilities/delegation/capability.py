@@ -1,9 +1,10 @@
 """Delegation as one thing to plug into a runtime."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symfonic.capabilities.delegation.active_run import RunScope
+from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.contracts import ChildSpec, DelegationToolSpec, PrebuiltChild, RosterEntry
 from symfonic.capabilities.delegation.depth import DepthPolicy
@@ -11,6 +12,9 @@ from symfonic.capabilities.delegation.lifecycle import ChildLifecycle
 from symfonic.capabilities.delegation.roster import DelegationRoster
 from symfonic.capabilities.delegation.runner_adapter import adapt_child
 from symfonic.capabilities.delegation.tools import DelegationTools
+
+if TYPE_CHECKING:
+    from symfonic.kernel.contracts.run_identity import RunIdentity
 
 
 class DelegationCapability:
@@ -80,9 +84,19 @@ class DelegationCapability:
         """The tools to offer to the parent's model."""
         return self.tools.specs()
 
-    def run_scope(self, *, depth: Any, scope: Any = None, **run: Any) -> RunScope:
+    def run_scope(
+        self,
+        *,
+        depth: Any,
+        scope: Any = None,
+        bounds: Bounds | None = None,
+        agent: str = "",
+        identity: "RunIdentity | None" = None,
+    ) -> RunScope:
         """An async context manager over `DelegationContext.run_scope` that yields its `ActiveRun`."""
-        return self.context.run_scope(depth=depth, scope=scope, **run)
+        if bounds is None and not agent:  # all that a context of somebody's own needs to know
+            return self.context.run_scope(depth=depth, scope=scope)
+        return self.context.run_scope(depth=depth, scope=scope, bounds=bounds, agent=agent, identity=identity)
 
     async def aclose(self) -> None:
         """Close the children that were built here."""

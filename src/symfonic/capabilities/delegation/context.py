@@ -1,10 +1,14 @@
 """Reads the active run, and what stands in for it outside any."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
+from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.depth import coerce_depth
+
+if TYPE_CHECKING:
+    from symfonic.kernel.contracts.run_identity import RunIdentity
 
 __all__ = ["ActiveRun", "DelegationContext", "Snapshots"]
 
@@ -27,9 +31,17 @@ class DelegationContext:
         self._snapshots = snapshots
         self._resolve_scope = resolve_scope
 
-    def run_scope(self, *, depth: Any, scope: Any = None, **run: Any) -> RunScope:
+    def run_scope(
+        self,
+        *,
+        depth: Any,
+        scope: Any = None,
+        bounds: Bounds | None = None,
+        agent: str = "",
+        identity: "RunIdentity | None" = None,
+    ) -> RunScope:
         """Open an `ActiveRun` for the code inside; what was there before is restored on every exit."""
-        return RunScope(depth=depth, scope=scope, **run)
+        return RunScope(depth=depth, scope=scope, bounds=bounds, agent=agent, identity=identity)
 
     def active_run(self) -> ActiveRun | None:
         """The run that this code is executing in, or None outside any."""

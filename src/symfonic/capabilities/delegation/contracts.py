@@ -159,6 +159,7 @@ class DelegationRecord:
         return self.trace.records if self.trace else ()
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class RosterEntry:
     """One child of a roster. ``owned``: the framework built the runner, so the framework closes it.
@@ -175,6 +176,7 @@ class RosterEntry:
     policy: ChildPolicy | None = None
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class PrebuiltChild:
     """A child that the caller built and keeps: it is never closed by us."""

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
@@ -16,6 +17,7 @@ LONGEST_NAME = 1000
 _SEPARATORS = str.maketrans({"_": "-", " ": "-"})
 
 
+@lru_cache(maxsize=1024)
 def normalised(text: str) -> str:
     """The form in which two names are compared: NFKC, case folded, unwrapped, ``_``, ``-`` and blanks alike."""
     if text.isascii() and text.isprintable():
@@ -36,7 +38,7 @@ def check_declared(name: Any, description: Any) -> None:
         raise ChildDeclarationError(f"a sub-agent needs a non-empty name (a string), got {name!r}")
     if len(name) > LONGEST_NAME:
         raise ChildDeclarationError(f"the sub-agent name {name[:40]!r}… is longer than {LONGEST_NAME} characters")
-    if any(character.isspace() for character in name):
+    if name.split() != [name]:
         raise ChildDeclarationError(f"the sub-agent name {name!r} contains whitespace; use '_' or '-' instead")
     if not isinstance(description, str) or not description.strip():
         raise ChildDeclarationError(
@@ -47,6 +49,8 @@ def check_declared(name: Any, description: Any) -> None:
 
 def checked_examples(name: str, examples: Any) -> tuple[str, ...]:
     """A child's examples as a tuple. Raises ChildDeclarationError if they are no strings in something like one."""
+    if type(examples) is tuple and not examples:
+        return ()
     problem = f"examples of {name!r} must be strings in a tuple, got "
     if isinstance(examples, str) or not isinstance(examples, Iterable):
         raise ChildDeclarationError(f"{problem}{examples!r}")

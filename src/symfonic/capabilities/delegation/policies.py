@@ -62,17 +62,18 @@ Starter: TypeAlias = Callable[[Start], Coroutine[Any, Any, Any]]
 def fold(runner: Any, policy: ChildPolicy | None) -> Starter:
     """The child's runner behind its policies, outermost last.
 
-    The parent's place is lent, the child waits for its turn and then for a place of its own in the tree; in both it is
-    given its time, for all attempts, each in a scope. A place in the tree is waited for last: whoever holds one runs.
+    The child waits for its turn, and then for a place of its own in the tree; in both it is given its time, for all
+    attempts, each in a scope. A place in the tree is waited for last: whoever holds one runs.
     """
     start = in_own_scope(runner)
     if policy is not None and policy.retries:
         start = retried(start, policy.retries)
     if policy is not None and policy.timeout is not None:
         start = timed(start, policy.timeout)
+    start = in_tree(start)
     if policy is not None and policy.max_concurrency is not None:
-        return lending(few_at_once(in_tree(start), policy.max_concurrency))
-    return lending(in_tree(start))
+        start = few_at_once(start, policy.max_concurrency)
+    return start
 
 
 def in_own_scope(runner: Any) -> Starter:
@@ -149,17 +150,28 @@ def timed(start: Starter, seconds: float) -> Starter:
 
 
 def in_tree(start: Starter) -> Starter:
-    """Wait for a place among the children that run at once in the tree, where that is limited."""
+    """Wait for a place among the children that run at once in the tree, where that is limited.
 
-    async def in_place(child: Start, budget: Budget) -> Any:
-        async with place_of_child(budget) as slot:
-            return await start(replace(child, slot=slot))
+    Others have the parent's place for as long as it waits for this child.
+    """
 
     def begin(child: Start) -> Coroutine[Any, Any, Any]:
         budget = child.caller.budget if child.caller is not None else None
-        return start(child) if budget is None or not budget.counts_running() else in_place(child, budget)
+        if budget is None:
+            return start(child)
+        return _lending(child, _in_place(start, child, budget) if budget.counts_running() else start(child))
 
     return begin
+
+
+async def _in_place(start: Starter, child: Start, budget: Budget) -> Any:
+    async with place_of_child(budget) as slot:
+        return await start(replace(child, slot=slot))
+
+
+def _lending(child: Start, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+    slot = child.caller.slot if child.caller is not None else None
+    return work if slot is None else lent(slot, work)
 
 
 class Turn:
@@ -173,7 +185,7 @@ class Turn:
 
 
 def few_at_once(start: Starter, most: int) -> Starter:
-    """Let so many run at once, and the others wait for their turn.
+    """Let so many run at once, and the others wait for their turn; meanwhile others have the parent's place.
 
     What a child is asked by way of itself belongs to its own turn: waiting for another would never end.
     """
@@ -192,14 +204,4 @@ def few_at_once(start: Starter, most: int) -> Starter:
             turn.over = True
             places.release()
 
-    return in_turn
-
-
-def lending(start: Starter) -> Starter:
-    """Let others have the parent's place in the tree for as long as it waits for this child."""
-
-    def begin(child: Start) -> Coroutine[Any, Any, Any]:
-        slot = child.caller.slot if child.caller is not None else None
-        return start(child) if slot is None else lent(slot, start(child))
-
-    return begin
+    return lambda child: _lending(child, in_turn(child))

@@ -235,7 +235,8 @@ def _renamed(result: Any) -> ChildResponse:
     )
 
 
-_plans: WeakKeyDictionary[FunctionType, dict[bool, CallPlan]] = WeakKeyDictionary()
+_plans: WeakKeyDictionary[FunctionType, CallPlan] = WeakKeyDictionary()
+_marked_plans: WeakKeyDictionary[FunctionType, CallPlan] = WeakKeyDictionary()
 _UNREADABLE = {
     marked: CallPlan("", False, frozenset((*CONTEXT, *LINEAGE) if marked else CONTEXT)) for marked in (False, True)
 }
@@ -246,13 +247,14 @@ def _plan(child: Any) -> CallPlan:
     marked = _says_it_takes_lineage(child)
     try:
         run = child.run
-        function = run.__func__ if isinstance(run, MethodType) else None
-        if not isinstance(function, FunctionType):
+        function = run.__func__ if type(run) is MethodType else None
+        if type(function) is not FunctionType:
             return _read(run, marked) if callable(run) else _UNREADABLE[marked]
-        known = _plans.setdefault(function, {})
-        if marked not in known:
-            known[marked] = _read(run, marked)
-        return known[marked]
+        plans = _marked_plans if marked else _plans
+        plan = plans.get(function)
+        if plan is None:
+            plan = plans[function] = _read(run, marked)
+        return plan
     except Exception:  # a signature is whatever an object says it is
         return _UNREADABLE[marked]
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
 from contextvars import ContextVar
 from inspect import isawaitable
-from types import GeneratorType
+from types import CoroutineType, GeneratorType
 from typing import Any, TypeVar
 
 from symfonic.errors import OverrunError
@@ -38,7 +38,9 @@ async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyn
         return []
     loop = asyncio.get_running_loop()
     group = _Group(loop.create_future(), len(calls))
-    tasks = [loop.create_task(group.member(call)) for call in calls]
+    tasks = []
+    for call in calls:  # no comprehension: its cells would live as long as the tasks
+        tasks.append(loop.create_task(group.member(call)))
     try:
         await group.finished
     except asyncio.CancelledError:
@@ -183,7 +185,8 @@ async def put_down(tasks: Iterable["asyncio.Task[Any]"]) -> None:
 
 def is_awaitable(value: object) -> bool:
     """What `inspect.isawaitable` says, without asking an abstract class about every plain value."""
-    return hasattr(type(value), "__await__") or (type(value) is GeneratorType and isawaitable(value))
+    kind = type(value)
+    return kind is CoroutineType or hasattr(kind, "__await__") or (kind is GeneratorType and isawaitable(value))
 
 
 def cancellation_is_due() -> bool:

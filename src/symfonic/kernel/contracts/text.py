@@ -48,7 +48,7 @@ def to_text(value: Any) -> str:
     the name of its type, what contains itself and what is nested too deeply to "…".
     """
     if type(value) is str:
-        return encodable(value)
+        return value if value.isascii() else encodable(value)
     written = plain(value)
     return encodable(written if isinstance(written, str) else json.dumps(written, ensure_ascii=False))
 

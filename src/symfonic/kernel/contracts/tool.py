@@ -4,7 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from symfonic.kernel.contracts.facts import fact
 
+
+@fact
 @dataclass(frozen=True, slots=True)
 class Route:
     """One of the children that a delegation tool leads to, for a model that is a router.
@@ -19,6 +22,7 @@ class Route:
     examples: tuple[str, ...] = ()
 
 
+@fact
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A name, a description, a JSON Schema object of the arguments, and an async call.

@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -86,7 +86,7 @@ def compile_tool(tool: Tool) -> CompiledTool:
 
     Raises ConfigurationError if its parameters are no JSON Schema object.
     """
-    schema = copy.deepcopy(dict(tool.parameters)) if isinstance(tool.parameters, Mapping) else None
+    schema = dict(tool.parameters) if isinstance(tool.parameters, Mapping) else None
     properties = schema.setdefault("properties", {}) if schema is not None else None
     if schema is None or schema.setdefault("type", "object") != "object" or not isinstance(properties, dict):
         raise ConfigurationError(
@@ -97,9 +97,8 @@ def compile_tool(tool: Tool) -> CompiledTool:
     if undeclared:
         raise ConfigurationError(f"the tool {tool.name!r} requires {undeclared!r}, which its schema does not describe")
     open_ended = bool(schema.get("additionalProperties", False)) or "patternProperties" in schema
-    return CompiledTool(
-        replace(tool, parameters=frozen(schema)), frozenset(required), frozenset(properties), open_ended
-    )
+    compiled = Tool(tool.name, tool.description, frozen(schema), tool.invoke, tool.routes)
+    return CompiledTool(compiled, frozenset(required), frozenset(properties), open_ended)
 
 
 def _refuse(*_: Any, **__: Any) -> Any:
@@ -135,12 +134,14 @@ class _FrozenList(list[Any]):
 
 
 def frozen(value: Any) -> Any:
-    """The same value with its dictionaries and lists unchangeable, all the way down."""
+    """A copy of the value with its dictionaries and lists unchangeable, all the way down."""
+    if type(value) is str or value is None:
+        return value
     if isinstance(value, Mapping):
         return _FrozenDict({key: frozen(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
         return _FrozenList([frozen(item) for item in value])
-    return value
+    return copy.deepcopy(value)
 
 
 def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:

@@ -6,6 +6,8 @@ from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import Plan, compile_tool
 
+_NO_TOOLS = Plan(())
+
 
 class ToolRegistry:
     """Collects tools by name and freezes when it is compiled."""
@@ -34,4 +36,4 @@ class ToolRegistry:
     def compile(self) -> Plan:
         """Freeze, and return the plan that runs execute."""
         self._frozen = True
-        return Plan(tuple(compile_tool(tool) for tool in self._tools.values()))
+        return Plan(tuple([compile_tool(tool) for tool in self._tools.values()])) if self._tools else _NO_TOOLS

@@ -12,12 +12,12 @@ from symfonic.kernel.contracts.events import ModelAnswered, ModelCalled, ToolFin
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import Message, ToolCall, Usage, current_tool_call
 from symfonic.kernel.contracts.model import Model, ModelReply
-from symfonic.kernel.contracts.text import encodable, error_text, to_text
+from symfonic.kernel.contracts.text import error_text, to_text
 from symfonic.kernel.contracts.tool import Tool
-from symfonic.kernel.runtime.plan import BadCallError, Plan, encodable_value
+from symfonic.kernel.runtime.plan import BadCallError, Plan
+from symfonic.kernel.runtime.replies import checked, copied, encodable_arguments
 
 _FAILED = Usage(model_calls=1)
-_MOST = 2**63
 
 
 class Run(Protocol):
@@ -69,7 +69,10 @@ class Turn:
                 return reply.text
             if step == self.max_steps:
                 break  # nobody would read what the tools return
-            answers = await run_together([self._execute(call, offered, run) for call in calls])
+            work = []
+            for call in calls:  # no comprehension: its cells would live as long as the children run
+                work.append(self._execute(call, offered, run))
+            answers = await run_together(work)
             for call, answer in zip(calls, answers, strict=True):
                 if isinstance(answer, asyncio.CancelledError):
                     answer = _tool_message(call, f"Tool {call.name!r} failed: it cancelled itself")
@@ -83,7 +86,7 @@ class Turn:
         reply: ModelReply | None = None
         problem: str | None = "cancelled"
         try:
-            reply = _checked(await self.model.complete(messages, offered))
+            reply = checked(await self.model.complete(messages, offered))
             problem = None
             return reply
         except run.pass_through as signal:
@@ -99,13 +102,13 @@ class Turn:
             run.spend(cost)
             if run.observers:
                 said = reply or ModelReply()
-                run.tell(ModelAnswered, said.text, _copied(said.tool_calls), cost, problem, said.model)
+                run.tell(ModelAnswered, said.text, copied(said.tool_calls), cost, problem, said.model)
 
     async def _execute(self, call: ToolCall, offered: tuple[Tool, ...], run: Run) -> Message:
         """Carry a call out; whatever happens is told in what the model reads."""
         current_tool_call.set(call.id)  # in a task of its own, so there is nothing to restore
         if run.observers:
-            run.tell(ToolStarted, call.name, _encodable_arguments(call))
+            run.tell(ToolStarted, call.name, encodable_arguments(call))
         text, failed = "cancelled", True
         try:
             tool = self.plan.find(call.name, offered)
@@ -154,75 +157,6 @@ class Conversation(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"Conversation({list(self)!r})"
-
-
-def _checked(reply: Any) -> ModelReply:
-    if type(reply) is ModelReply and reply.tool_calls == () and _is_plain(reply):
-        return reply
-    if not isinstance(reply, ModelReply):
-        raise TypeError(f"it returned {type(reply).__name__}, expected ModelReply")
-    if not isinstance(reply.text, str):
-        raise TypeError(f"its reply's text is {type(reply.text).__name__}, expected str")
-    if not isinstance(reply.model, str):
-        raise TypeError(f"its reply's model is {type(reply.model).__name__}, expected str")
-    if not _is_count(reply.input_tokens) or not _is_count(reply.output_tokens):
-        told = (reply.input_tokens, reply.output_tokens)
-        raise TypeError(f"its reply counts {told!r} tokens, expected an int >= 0 for each")
-    if type(reply.tool_calls) is not tuple and not isinstance(
-        reply.tool_calls, Sequence
-    ):  # a generator would be empty once it was looked at
-        raise TypeError(f"its reply's tool_calls are {type(reply.tool_calls).__name__}, expected a tuple")
-    for call in reply.tool_calls:
-        if not isinstance(call, ToolCall) or not isinstance(call.name, str) or not isinstance(call.id, str | None):
-            raise TypeError(f"its reply has {call!r} for a tool call, expected ToolCall with text for id and name")
-    calls = _with_unique_ids(reply.tool_calls) if reply.tool_calls else ()
-    if not calls and reply.text.isascii() and reply.model.isascii():
-        return reply
-    tokens = reply.input_tokens, reply.output_tokens
-    return ModelReply(encodable(reply.text), calls, *tokens, encodable(reply.model))
-
-
-def _is_plain(reply: ModelReply) -> bool:
-    """Whether there is nothing to look into: what nearly every reply without tool calls is."""
-    text, model, read, written = reply.text, reply.model, reply.input_tokens, reply.output_tokens
-    return (
-        type(text) is type(model) is str
-        and text.isascii()
-        and model.isascii()
-        and type(read) is type(written) is int
-        and 0 <= read < _MOST
-        and 0 <= written < _MOST
-    )
-
-
-def _is_count(tokens: Any) -> bool:
-    """Less than none would give budget back, and what has more than 63 bits may be more than Python prints."""
-    return type(tokens) is int and 0 <= tokens < _MOST
-
-
-def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls in encodable text, and ids told apart where a model repeated or left out one."""
-    seen: set[str] = set()
-    unique = []
-    for number, call in enumerate(calls, 1):
-        call_id = encodable(call.id or f"call_{number}")
-        while call_id in seen:
-            call_id = f"{call_id}_{number}"
-        seen.add(call_id)
-        unique.append(ToolCall(call_id, encodable(call.name), _encodable_arguments(call)))
-    return tuple(unique)
-
-
-def _copied(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls for those who watch, who may change nothing."""
-    return tuple(ToolCall(call.id, call.name, _encodable_arguments(call)) for call in calls)
-
-
-def _encodable_arguments(call: ToolCall) -> Any:
-    try:
-        return encodable_value(call.arguments)
-    except RecursionError:  # refused like any other text that is no JSON object
-        return "(nested too deeply)"
 
 
 def _tool_message(call: ToolCall, text: str) -> Message:
