@@ -184,7 +184,7 @@ MUTATIONS = [
     Mutation(
         "children that the caller built are closed",
         f"{DELEGATION}/capability.py",
-        "            if isinstance(child, ChildSpec):\n                owned[child.name] = agent\n",
+        "            if ours:\n                owned[child.name] = agent\n",
         "            owned[child.name] = agent\n",
         f"{CONTRACT}/test_capability.py::test_children_that_the_caller_built_are_never_closed_and_those_built_here_are",
     ),

@@ -105,16 +105,16 @@ async def test_max_tokens_counts_what_every_run_has_used_and_refuses_more(path: 
 async def test_the_timeout_of_a_tree_ends_what_runs_in_it(path: Path) -> None:
     worker = hanging()
 
-    ended = await run_by(path, worker, ["a", "b"], limits=Limits(timeout=0.05))
+    ended = await run_by(path, worker, ["a", "b"], limits=Limits(timeout=0.2))
 
     assert ended.error is not None
-    assert (ended.error.limit, ended.error.value) == ("timeout", 0.05)
+    assert (ended.error.limit, ended.error.value) == ("timeout", 0.2)
     assert worker.ended.wait(5)
     assert worker.tasks == ["a"]
     if path not in (THREAD, IN_A_TOOL):  # a thread writes into no finished run; a cancelled run returns no records
         assert ended.outcomes[0] is DelegationOutcome.CHILD_TIMED_OUT
         assert ended.outcomes[1:] in ([], [REFUSED])
-        assert reached(ended.records[0]) == ("timeout", 0.05)
+        assert reached(ended.records[0]) == ("timeout", 0.2)
 
 
 @by_every_path

@@ -1,7 +1,7 @@
 """`SymfonicAgent`: the agent that speaks the runner contract, so that it can be any agent's child."""
 
 from collections.abc import Sequence
-from types import FunctionType, TracebackType
+from types import FunctionType, MethodType, TracebackType
 from typing import Any, Self, TypeAlias
 from weakref import WeakSet
 
@@ -48,15 +48,18 @@ class SymfonicAgent:
     ) -> None:
         _check(model, name, instructions, options)
         check_limits(limits)
-        _check_lists(tools=tools, sub_agents=sub_agents or ())
-        admit_invocation({"sub_agents": sub_agents or None})
+        _check_list("tools", tools)
         self.name = name
-        self.delegation: DelegationCapability | None = delegation_for_children(
-            sub_agents or (),
-            max_depth=max_depth,
-            resolve_scope=options.resolve_scope if options else None,
-            report_delegation=report_delegation,
-        )
+        self.delegation: DelegationCapability | None = None
+        if sub_agents:
+            _check_list("sub_agents", sub_agents)
+            admit_invocation({"sub_agents": sub_agents})
+            self.delegation = delegation_for_children(
+                sub_agents,
+                max_depth=max_depth,
+                resolve_scope=options.resolve_scope if options else None,
+                report_delegation=report_delegation,
+            )
         self.kernel: KernelDelegate = KernelDelegate(
             model=model,
             name=name,
@@ -141,21 +144,22 @@ def _observed(arguments: dict[str, Any], observe: Observer) -> dict[str, Any]:
 
 
 def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
-    if isinstance(model, type) or not callable(getattr(model, "complete", None)):
+    call = None if isinstance(model, type) else getattr(model, "complete", None)
+    if not callable(call):
         raise ConfigurationError(
             f"model must be an object with async complete(messages, tools), got {model!r}; symfonic.Agent also takes"
             " 'offline', 'openai:NAME', 'langchain:PROVIDER:NAME' and LangChain chat models"
         )
-    complete = getattr(model.complete, "__func__", model.complete)
-    if type(complete) is not FunctionType or complete not in _fit:
+    method = call.__func__ if type(call) is MethodType else None
+    if type(method) is not FunctionType or method not in _fit:
         try:
-            signature_of(model.complete).bind((), ())
+            signature_of(call).bind((), ())
         except TypeError as error:
             raise ConfigurationError(f"complete of the model {model!r} must take (messages, tools): {error}") from error
         except ValueError:  # no signature to read
             pass
-        if type(complete) is FunctionType and complete is not model.complete:
-            _fit.add(complete)
+        if type(method) is FunctionType:
+            _fit.add(method)
     if not isinstance(name, str) or not name.strip():
         raise ConfigurationError(f"name must be a non-empty string, got {name!r}")
     if instructions is not None and not isinstance(instructions, str):
@@ -180,7 +184,6 @@ def _bounds(max_depth: int | None, limits: Limits | None, options: Options | Non
     )
 
 
-def _check_lists(**parts: Any) -> None:
-    for name, part in parts.items():
-        if type(part) not in (tuple, list) and (not isinstance(part, Sequence) or isinstance(part, str)):
-            raise ConfigurationError(f"{name} must be a list or tuple, got {part!r}")
+def _check_list(name: str, part: Any) -> None:
+    if type(part) is not tuple and (not isinstance(part, Sequence) or isinstance(part, str)):
+        raise ConfigurationError(f"{name} must be a list or tuple, got {part!r}")

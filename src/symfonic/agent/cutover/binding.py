@@ -2,14 +2,16 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType, MethodType
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from symfonic.agent.cutover.arguments import refusal, takes
+from symfonic.agent.cutover.arguments import Takes, refusal, takes
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.tasks import is_awaitable
 from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.tool import Tool
-from symfonic.kernel.runtime.plan import BadCallError
+from symfonic.kernel.runtime.plan import BadCallError, frozen
 
 
 def is_langchain_tool(offered: Any) -> bool:
@@ -66,15 +68,18 @@ def check_parameters(name: str, parameters: tuple[str, ...], coroutine: Callable
         )
 
 
-def tool_from_spec(spec: Any) -> Tool:
-    """A spec (``name``, ``description``, ``coroutine``, ``parameters``) as a runtime tool.
+_read: WeakKeyDictionary[FunctionType, dict[tuple[str, ...], tuple[Takes, Any]]] = WeakKeyDictionary()
 
-    Arguments are offered as strings and delivered as they come. Raises ConfigurationError if the declared
-    parameters are not those of the coroutine. Its ``invoke`` raises BadCallError, saying what the tool takes, if an
-    argument is missing or too many.
+
+def _takes(name: str, coroutine: Callable[..., Any], parameters: tuple[str, ...]) -> tuple[Takes, Any]:
+    """What the coroutine takes, held against what is declared, and as a schema.
+
+    Remembered for a method: every agent offers the same two tools.
     """
-    name, description, coroutine = spec.name, spec.description, spec.coroutine
-    parameters = tuple(getattr(spec, "parameters", ()))
+    function = coroutine.__func__ if type(coroutine) is MethodType else None
+    known = _read.get(function) if type(function) is FunctionType else None
+    if known is not None and parameters in known:
+        return known[parameters]
     check_parameters(name, parameters, coroutine)
     try:
         accepted = takes(coroutine, parameters)
@@ -86,7 +91,22 @@ def tool_from_spec(spec: Any) -> Tool:
         "required": [each for each in accepted.accepted if each in accepted.required],
         "additionalProperties": False,
     }
+    read = (accepted, frozen(schema))
+    if type(function) is FunctionType:
+        _read.setdefault(function, {})[parameters] = read
+    return read
 
+
+def tool_from_spec(spec: Any) -> Tool:
+    """A spec (``name``, ``description``, ``coroutine``, ``parameters``) as a runtime tool.
+
+    Arguments are offered as strings and delivered as they come. Raises ConfigurationError if the declared
+    parameters are not those of the coroutine. Its ``invoke`` raises BadCallError, saying what the tool takes, if an
+    argument is missing or too many.
+    """
+    name, description, coroutine = spec.name, spec.description, spec.coroutine
+    parameters = tuple(getattr(spec, "parameters", ()))
+    accepted, schema = _takes(name, coroutine, parameters)
     known, required = frozenset(accepted.accepted), accepted.required
 
     def call(arguments: Mapping[str, Any]) -> Any:

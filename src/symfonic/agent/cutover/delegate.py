@@ -1,7 +1,7 @@
 """One agent, folded: its tools and children compiled into a plan, and the way of a run through it."""
 
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -32,7 +32,8 @@ from symfonic.kernel.runtime.registry import ToolRegistry
 from symfonic.kernel.runtime.turn import Turn
 
 _log = logging.getLogger("symfonic.runtime")
-_DEFAULTS = Options()
+_DEFAULTS, _CONTEXT, _NO_TOOLS = Options(), DelegationContext(), ToolRegistry()
+_NO_TOOLS.compile()
 
 
 class KernelDelegate:
@@ -59,22 +60,19 @@ class KernelDelegate:
         self.bounds: Bounds = bounds or NO_BOUNDS
         self._root_bounds = _AS_ROOT if self.bounds is NO_BOUNDS else _as_root(self.bounds)
         self.options: Options = options or _DEFAULTS
-        own = [as_tool(tool) for tool in tools]
         contributed = delegation_tools(delegation) if delegation is not None else ()
-        _check_children(own, delegation)
-        self.registry: ToolRegistry = ToolRegistry(
-            merge_capability_tools(own, [("delegation", tool) for tool in contributed])
-        )
+        self.registry: ToolRegistry = _registry(tools, delegation, contributed) if tools or delegation else _NO_TOOLS
         self.plan: Plan = self.registry.compile()
         self._turn = Turn(model, self.plan, self.options.max_steps)
         self._opening = (Message("system", instructions),) if instructions else ()
-        self._offered = self.plan.offer()
-        self._offered_at_ceiling = self.plan.offer(without=[tool.name for tool in contributed])
-        self._context = (
-            delegation.context
-            if delegation is not None
-            else DelegationContext(resolve_scope=self.options.resolve_scope)
-        )
+        self._offered = self._offered_at_ceiling = self.plan.offer()
+        if contributed:
+            self._offered_at_ceiling = self.plan.offer(without=[tool.name for tool in contributed])
+        self._context = _CONTEXT
+        if delegation is not None:
+            self._context = delegation.context
+        elif self.options.resolve_scope is not None:
+            self._context = DelegationContext(resolve_scope=self.options.resolve_scope)
 
     def run(
         self,
@@ -262,9 +260,16 @@ def check_limits(limits: Any) -> None:
         raise ConfigurationError(f"limits must be symfonic.Limits(...), got {limits!r}")
 
 
-def _check_children(tools: Sequence[Tool], delegation: DelegationCapability | None) -> None:
-    if delegation is None:
-        return
+def _registry(
+    tools: Sequence[Any], delegation: DelegationCapability | None, contributed: Iterable[Tool]
+) -> ToolRegistry:
+    own = [as_tool(tool) for tool in tools]
+    if delegation is not None:
+        _check_children(own, delegation)
+    return ToolRegistry(merge_capability_tools(own, [("delegation", tool) for tool in contributed]))
+
+
+def _check_children(tools: Sequence[Tool], delegation: DelegationCapability) -> None:
     reserved = next((spec.name for spec in delegation.tool_specs() if spec.name in delegation.roster), None)
     if reserved is not None:
         raise ConfigurationError(f"the sub-agent {reserved!r} has the name of a tool that delegation contributes")

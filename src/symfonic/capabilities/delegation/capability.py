@@ -56,8 +56,9 @@ class DelegationCapability:
         owned: dict[str, Any] = {}
         entries: list[RosterEntry] = []
         for child in children:
+            ours = isinstance(child, ChildSpec)
             agent = child.build() if isinstance(child, ChildSpec) else child.agent
-            if isinstance(child, ChildSpec):
+            if ours:
                 owned[child.name] = agent
             entries.append(
                 RosterEntry(
@@ -65,7 +66,7 @@ class DelegationCapability:
                     child.description,
                     adapt_child(child.name, agent, context),
                     child.when_to_use,
-                    isinstance(child, ChildSpec),
+                    ours,
                     child.examples,
                     child.policy,
                 )

@@ -9,7 +9,7 @@ from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.names import check_declared, checked_examples
-from symfonic.capabilities.delegation.runner_adapter import adapt_child, how_to_call
+from symfonic.capabilities.delegation.runner_adapter import adapt_child, check_child, how_to_call
 from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.concurrency.tasks import is_awaitable
 
@@ -35,10 +35,11 @@ class SubAgent:
         check_declared(self.name, self.description)
         if self.when_to_use is not None and not isinstance(self.when_to_use, str):
             raise ChildDeclarationError(f"when_to_use of {self.name!r} must be a string, got {self.when_to_use!r}")
-        object.__setattr__(self, "examples", checked_examples(self.name, self.examples))
+        if self.examples != ():
+            object.__setattr__(self, "examples", checked_examples(self.name, self.examples))
         if self.policy is not None and not isinstance(self.policy, ChildPolicy):
             raise ChildDeclarationError(f"policy of {self.name!r} must be a ChildPolicy(...), got {self.policy!r}")
-        adapt_child(self.name, self.agent)
+        check_child(self.name, self.agent)
 
 
 class AgentRef:

@@ -34,7 +34,13 @@ def spelled(name: Any) -> str:
 
 def check_declared(name: Any, description: Any) -> None:
     """Raises ChildDeclarationError if a child is not declared by a plain name and a description."""
-    if not isinstance(name, str) or not normalised(name[:LONGEST_NAME]):
+    texts = type(name) is type(description) is str  # else they may be anything, and cannot be remembered
+    (_declared if texts else _declared.__wrapped__)(name, description)
+
+
+@lru_cache(maxsize=1024)
+def _declared(name: Any, description: Any) -> None:
+    if not isinstance(name, str) or not normalised(name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME]):
         raise ChildDeclarationError(f"a sub-agent needs a non-empty name (a string), got {name!r}")
     if len(name) > LONGEST_NAME:
         raise ChildDeclarationError(f"the sub-agent name {name[:40]!r}… is longer than {LONGEST_NAME} characters")

@@ -9,7 +9,7 @@ from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.budget import Budget, Slot, lent, place_of_child
 from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import identities
-from symfonic.capabilities.delegation.runner_adapter import drained, how_to_call, is_generator
+from symfonic.capabilities.delegation.runner_adapter import CallPlan, drained, is_generator
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.concurrency.tasks import cancellation_is_due, is_awaitable, run_within
@@ -59,13 +59,13 @@ class Watch(Protocol):
 Starter: TypeAlias = Callable[[Start], Coroutine[Any, Any, Any]]
 
 
-def fold(runner: Any, policy: ChildPolicy | None) -> Starter:
+def fold(call: tuple[CallPlan, Any], policy: ChildPolicy | None) -> Starter:
     """The child's runner behind its policies, outermost last.
 
     The child waits for its turn, and then for a place of its own in the tree; in both it is given its time, for all
     attempts, each in a scope. A place in the tree is waited for last: whoever holds one runs.
     """
-    start = in_own_scope(runner)
+    start = in_own_scope(*call)
     if policy is not None and policy.retries:
         start = retried(start, policy.retries)
     if policy is not None and policy.timeout is not None:
@@ -76,12 +76,11 @@ def fold(runner: Any, policy: ChildPolicy | None) -> Starter:
     return start
 
 
-def in_own_scope(runner: Any) -> Starter:
-    """Call the runner inside a scope of its own; this is the one place where a child's scope is opened.
+def in_own_scope(plan: CallPlan, target: Any) -> Starter:
+    """Call the child, as planned, inside a scope of its own; this is the one place where a child's scope is opened.
 
     Every runner is called so, also one whose signature cannot take what the scope holds.
     """
-    plan, target = how_to_call(runner)
 
     async def start(child: Start) -> Any:
         identity = identities().RunIdentity.under(*child.lineage)

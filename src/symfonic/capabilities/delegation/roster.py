@@ -11,6 +11,7 @@ from symfonic.capabilities.delegation.errors import ChildDeclarationError, Unkno
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import LONGEST_NAME, check_declared, normalised, spelled
 from symfonic.capabilities.delegation.policies import Start, Watch, fold
+from symfonic.capabilities.delegation.runner_adapter import how_to_call
 from symfonic.kernel.contracts.text import task_text
 
 
@@ -21,7 +22,7 @@ class DelegationRoster:
     names are equal once normalised.
     """
 
-    __slots__ = ("_description", "_entries", "_spellings", "_starters")
+    __slots__ = ("_calls", "_description", "_entries", "_spellings", "_starters")
 
     def __init__(self, entries: Iterable[RosterEntry]) -> None:
         self._entries: dict[str, RosterEntry] = {}
@@ -37,7 +38,12 @@ class DelegationRoster:
                     " (case, width, '_' and '-' do not tell names apart)"
                 )
             self._entries[entry.name] = entry
-        self._starters = {name: fold(entry.runner, entry.policy) for name, entry in self._entries.items()}
+        self._calls = {name: how_to_call(entry.runner) for name, entry in self._entries.items()}
+        self._starters = {  # the others at their first delegation; a policy that cannot be kept fails here
+            name: fold(self._calls[name], entry.policy)
+            for name, entry in self._entries.items()
+            if entry.policy is not None
+        }
         self._description = "\n".join(map(_line, self._entries.values())) or "  (none)"
 
     def names(self) -> tuple[str, ...]:
@@ -109,7 +115,10 @@ class DelegationRoster:
         around = active_run()
         if around is not None and depth <= around.depth:  # also when called past the tools, a child is below its caller
             depth = around.depth + 1
-        return self._starters[name](Start(name, task, scope, depth, lineage, watch, around))
+        start = self._starters.get(name)
+        if start is None:
+            start = self._starters[name] = fold(self._calls[name], None)
+        return start(Start(name, task, scope, depth, lineage, watch, around))
 
 
 def _line(entry: RosterEntry) -> str:

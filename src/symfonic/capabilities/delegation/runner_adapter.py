@@ -117,23 +117,29 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
     ``context`` is the `DelegationContext` that a wrapper falls back on for what a call leaves out.
     Raises ChildDeclarationError for anything else.
     """
-    plan = _UNREADABLE[False] if isinstance(child, type) else _plan(child)
+    plan = check_child(name, child)
+    return child if plan.task == "query" else AdaptedAgent(child, plan, context)
+
+
+def check_child(name: str, child: Any) -> CallPlan:
+    """How a child is to be called. Raises ChildDeclarationError if it cannot be adopted."""
+    try:
+        marked = _is_marked(child)
+    except Exception as error:
+        problem = f"{ACCEPTS_RUN_LINEAGE} of the sub-agent {name!r} cannot be read: {error_text(error)}"
+        raise ChildDeclarationError(problem) from error
+    plan = _UNREADABLE[False] if isinstance(child, type) else _plan(child, marked)
     if not plan.task:
         raise ChildDeclarationError(
             f"PrebuiltChild.agent for {name!r} must expose an async run(query, ...) method (the ChildRunner protocol)"
             f" or an Agent-shaped run(prompt, ...); got {_described(child)}. {_HINT}"
         )
-    try:
-        _is_marked(child)
-    except Exception as error:
-        problem = f"{ACCEPTS_RUN_LINEAGE} of the sub-agent {name!r} cannot be read: {error_text(error)}"
-        raise ChildDeclarationError(problem) from error
     if plan.unmet:
         raise ChildDeclarationError(
             f"run of the sub-agent {name!r} requires {', '.join(plan.unmet)}, which no delegation sends;"
             f" it is sent the query and, where it names them, {', '.join((*CONTEXT, *LINEAGE))}"
         )
-    return child if plan.task == "query" else AdaptedAgent(child, plan, context)
+    return plan
 
 
 class AdaptedAgent:
@@ -242,9 +248,10 @@ _UNREADABLE = {
 }
 
 
-def _plan(child: Any) -> CallPlan:
+def _plan(child: Any, marked: bool | None = None) -> CallPlan:
     """How a child is called; read once for every method, as building a team of one class reads the same again."""
-    marked = _says_it_takes_lineage(child)
+    if marked is None:
+        marked = _says_it_takes_lineage(child)
     try:
         run = child.run
         function = run.__func__ if type(run) is MethodType else None

@@ -86,9 +86,9 @@ def compile_tool(tool: Tool) -> CompiledTool:
 
     Raises ConfigurationError if its parameters are no JSON Schema object.
     """
-    schema = dict(tool.parameters) if isinstance(tool.parameters, Mapping) else None
-    properties = schema.setdefault("properties", {}) if schema is not None else None
-    if schema is None or schema.setdefault("type", "object") != "object" or not isinstance(properties, dict):
+    schema = {"type": "object", "properties": {}, **tool.parameters} if isinstance(tool.parameters, Mapping) else {}
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, dict):
         raise ConfigurationError(
             f"parameters of the tool {tool.name!r} must be a JSON Schema of type 'object', got {tool.parameters!r}"
         )
@@ -133,15 +133,18 @@ class _FrozenList(list[Any]):
         return [copy.deepcopy(value, memo) for value in self]
 
 
+_ATOMS = frozenset({str, bool, int, float, type(None)})
+
+
 def frozen(value: Any) -> Any:
     """A copy of the value with its dictionaries and lists unchangeable, all the way down."""
-    if type(value) is str or value is None:
+    if type(value) is _FrozenDict or type(value) is _FrozenList:
         return value
-    if isinstance(value, Mapping):
-        return _FrozenDict({key: frozen(item) for key, item in value.items()})
+    if type(value) is dict or isinstance(value, Mapping):
+        return _FrozenDict({key: item if type(item) in _ATOMS else frozen(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
-        return _FrozenList([frozen(item) for item in value])
-    return copy.deepcopy(value)
+        return _FrozenList([item if type(item) in _ATOMS else frozen(item) for item in value])
+    return value if type(value) in _ATOMS else copy.deepcopy(value)
 
 
 def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
