@@ -2,9 +2,9 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.text import encodable, preview, to_text
 
@@ -13,7 +13,7 @@ _LONGEST_PROBLEM = 200
 _CATCH_ALLS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Takes:
     """The argument names that a call takes, in order. ``positional`` is the part that goes by position only."""
 

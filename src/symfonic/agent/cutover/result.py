@@ -1,6 +1,6 @@
 """What a run of an agent comes to."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from symfonic.capabilities.delegation.contracts import DelegationRecord
@@ -11,7 +11,6 @@ from symfonic.kernel.contracts.text import plain
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class AgentResult:
     """A finished run: the answer, what led to it, what it cost, and where the run stands in its tree.
 

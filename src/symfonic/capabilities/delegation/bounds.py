@@ -2,20 +2,20 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symfonic.capabilities.delegation.depth import DepthPolicy
 from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.kernel.contracts.events import Observer
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.limits import Limits
 
 if TYPE_CHECKING:
     from symfonic.kernel.contracts.run_identity import RunIdentity
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DelegationRequest:
     """A delegation that is about to be made, for a hook to judge. ``depth`` is the child's."""
 
@@ -26,7 +26,7 @@ class DelegationRequest:
     caller: "RunIdentity | None"
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Veto:
     """A hook's refusal; the model reads the reason."""
 
@@ -38,7 +38,7 @@ Hook: TypeAlias = Callable[[DelegationRequest], Any]
 or False refuses it. One that raises refuses as well."""
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Bounds:
     """What a run states of its own. Inside another run it can only tighten that one's.
 
@@ -61,7 +61,7 @@ class Bounds:
 NO_BOUNDS = Bounds()
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ChildPolicy:
     """What holds for one child.
 

@@ -1,7 +1,7 @@
 """What delegation is made of: the child's contract, declarations, and the record of what happened."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -31,7 +31,7 @@ class ChildRunner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DelegationToolSpec:
     """A description of a tool, deliberately not a runtime tool object.
 
@@ -73,7 +73,6 @@ _REFUSALS = frozenset(
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class Timing:
     """When a delegation began (seconds since the epoch) and how long it took (seconds)."""
 
@@ -82,7 +81,6 @@ class Timing:
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class ChildRun:
     """What is left of a child's run: who it was (None where none was made), what it spent, whom it asked."""
 
@@ -95,7 +93,6 @@ NO_RUN = ChildRun()
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class DelegationTrace:
     """What a person who debugs a delegation wants to know; none of it is shown to a model.
 
@@ -131,7 +128,6 @@ class DelegationTrace:
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class DelegationRecord:
     """One delegation: what was asked of whom, and how it ended.
 
@@ -160,7 +156,6 @@ class DelegationRecord:
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class RosterEntry:
     """One child of a roster. ``owned``: the framework built the runner, so the framework closes it.
 
@@ -177,7 +172,6 @@ class RosterEntry:
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class PrebuiltChild:
     """A child that the caller built and keeps: it is never closed by us."""
 
@@ -189,7 +183,7 @@ class PrebuiltChild:
     policy: ChildPolicy | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ChildSpec:
     """A child for the framework to build, once, by calling ``build()``, and to close."""
 

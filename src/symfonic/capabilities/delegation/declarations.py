@@ -1,7 +1,7 @@
 """How a user declares a child. A bad declaration fails here, not in the middle of a turn."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,10 @@ from symfonic.capabilities.delegation.names import check_declared, checked_examp
 from symfonic.capabilities.delegation.runner_adapter import adapt_child, check_child, how_to_call
 from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.concurrency.tasks import is_awaitable
+from symfonic.kernel.contracts.facts import fact
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class SubAgent:
     """A child of an agent: what it is called, what runs, and what the model reads about it.
 

@@ -1,9 +1,9 @@
 """How deep a run is, and how deep a child may run. Pure."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from symfonic.capabilities.delegation.errors import ConfigurationError
+from symfonic.kernel.contracts.facts import fact
 
 DEFAULT_MAX_DEPTH = 2
 """The ceiling of a root run whose agent states none."""
@@ -22,7 +22,7 @@ def coerce_depth(value: Any) -> int:
         return 0
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DepthPolicy:
     """The ceiling: the deepest depth at which a child may run.
 

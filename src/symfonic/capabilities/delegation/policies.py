@@ -1,7 +1,7 @@
 """What stands around a child: each policy is a start wrapping a start, folded in `fold`."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope
@@ -20,7 +20,6 @@ _turns: Ambient["tuple[Turn, ...]"] = Ambient("symfonic_turns")
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class Start:
     """One child to be started: its task, its place in the tree, who watches every attempt, who calls, and its slot.
 

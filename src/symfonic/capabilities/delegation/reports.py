@@ -3,16 +3,17 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import LimitReachedError
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.text import class_name, encodable, error_text, is_finished_run, plain
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Tally:
     """The delegations of a whole tree, counted: by how they ended, and by the child that was asked."""
 

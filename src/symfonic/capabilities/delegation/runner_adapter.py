@@ -51,7 +51,6 @@ class ChildResponse:
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class CallPlan:
     """How one child is called, as its signature says.
 

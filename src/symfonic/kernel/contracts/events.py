@@ -5,16 +5,16 @@ epoch. An observer can never change a run: one that raises is logged.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import ToolCall, Usage
 
 if TYPE_CHECKING:
     from symfonic.kernel.contracts.run_identity import RunIdentity
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Where:
     """A run, and the tool call being executed: its own while a tool runs, else the one that the run was made for.
 
@@ -29,7 +29,7 @@ class Where:
     tool_call_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class RunStarted:
     """A run of an agent begins on ``task``."""
 
@@ -39,7 +39,7 @@ class RunStarted:
     task: str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class RunFinished:
     """A run ended; ``text`` is its answer, or why there is none. ``usage`` is that of the tree below it."""
 
@@ -51,7 +51,7 @@ class RunFinished:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ModelCalled:
     """A model is asked to continue a conversation of so many ``messages``."""
 
@@ -61,7 +61,7 @@ class ModelCalled:
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ModelAnswered:
     """A model call ended. ``error`` says why where it failed or was cancelled; ``model`` what answered, where known."""
 
@@ -75,7 +75,7 @@ class ModelAnswered:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ToolStarted:
     """A model's tool call is carried out."""
 
@@ -86,7 +86,7 @@ class ToolStarted:
     arguments: Mapping[str, Any] | str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ToolFinished:
     """A tool call ended; ``text`` is what the model reads."""
 
@@ -98,7 +98,7 @@ class ToolFinished:
     failed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DelegationStarted:
     """A child is about to run. ``where`` is its caller's place."""
 
@@ -110,7 +110,7 @@ class DelegationStarted:
     child: "RunIdentity"
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DelegationRefused:
     """A delegation ended before any child ran. ``outcome`` is a `DelegationOutcome`'s value."""
 
@@ -123,7 +123,7 @@ class DelegationRefused:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DelegationRetried:
     """A delegation's child failed and is about to run again, as ``child`` in place of ``failed``."""
 
@@ -136,7 +136,7 @@ class DelegationRetried:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class DelegationFinished:
     """A delegation that had started ended, well or not. ``child`` is its latest run, ``duration`` in seconds."""
 

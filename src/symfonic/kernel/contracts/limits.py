@@ -1,12 +1,13 @@
 """What bounds a tree of runs besides its depth."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from symfonic.errors import ConfigurationError
+from symfonic.kernel.contracts.facts import fact
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Limits:
     """Bounds of a run and of everything below it; None states none.
 

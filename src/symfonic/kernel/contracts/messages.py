@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from symfonic.kernel.contracts.facts import fact
@@ -11,7 +10,6 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's wish to call a tool.
 
@@ -25,7 +23,6 @@ class ToolCall:
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a conversation.
 
@@ -41,7 +38,6 @@ class Message:
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class Usage:
     """What was spent: tokens, and calls made (failed ones count). Values add up."""
 

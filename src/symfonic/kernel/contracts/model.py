@@ -1,7 +1,6 @@
 """The port behind which every language model stands."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from symfonic.kernel.contracts.facts import fact
@@ -10,7 +9,6 @@ from symfonic.kernel.contracts.tool import Tool
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class ModelReply:
     """What a model answers: text, tool calls, or both, and the tokens it took.
 

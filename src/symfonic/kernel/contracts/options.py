@@ -1,14 +1,14 @@
 """The settings of an agent that are not its parts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.events import Observer
+from symfonic.kernel.contracts.facts import fact
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Options:
     """How an agent runs.
 

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from symfonic.kernel.contracts.ambient import Block, Place, standing
 from symfonic.kernel.contracts.facts import fact
@@ -18,7 +17,6 @@ _AT_ONCE = 4096
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class RunIdentity:
     """Where a run stands in its tree. Ids are UUIDv7 text; ``parent_run_id`` is None for a root."""
 

@@ -1,14 +1,12 @@
 """The one kind of tool that the runtime executes."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from symfonic.kernel.contracts.facts import fact
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class Route:
     """One of the children that a delegation tool leads to, for a model that is a router.
 
@@ -23,7 +21,6 @@ class Route:
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class Tool:
     """A name, a description, a JSON Schema object of the arguments, and an async call.
 

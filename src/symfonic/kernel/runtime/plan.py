@@ -3,11 +3,10 @@
 import copy
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from symfonic.errors import ConfigurationError
+from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.text import encodable, preview
 from symfonic.kernel.contracts.tool import Tool
 
@@ -16,7 +15,7 @@ class BadCallError(ValueError):
     """A call that is not carried out; its text is what the model reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class CompiledTool:
     """A tool with a schema of its own copy, and what a call of it must and may name."""
 
@@ -58,15 +57,14 @@ class CompiledTool:
         return "It takes: " + ", ".join(_parameter(key, properties[key], key in self.required) for key in properties)
 
 
-@dataclass(frozen=True, slots=True)
 class Plan:
     """The tools of an agent by name, in order."""
 
-    tools: tuple[CompiledTool, ...]
-    _by_name: Mapping[str, CompiledTool] = field(init=False, repr=False, compare=False)
+    __slots__ = ("_by_name", "tools")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_name", MappingProxyType({each.tool.name: each for each in self.tools}))
+    def __init__(self, tools: tuple[CompiledTool, ...]) -> None:
+        self.tools: tuple[CompiledTool, ...] = tools
+        self._by_name = {each.tool.name: each for each in tools}
 
     def offer(self, without: Collection[str] = ()) -> tuple[Tool, ...]:
         """The tools to show to the model, less the named ones; those can be called all the same."""

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol, overload
 
@@ -47,7 +46,6 @@ class Run(Protocol):
 
 
 @fact
-@dataclass(frozen=True, slots=True)
 class Turn:
     """The way of an agent's runs through the loop."""
 
