@@ -190,7 +190,7 @@ MUTATIONS = [
     ),
     Mutation(
         "credentials not masked",
-        "symfonic/kernel/contracts/text.py",
+        "symfonic/kernel/contracts/error_texts.py",
         "    return encodable(_masked(text))\n",
         "    return encodable(text)\n",
         f"{CONTRACT}/test_tools_failures.py::test_the_password_of_a_credential_in_a_url_is_masked",

@@ -251,7 +251,7 @@ async def test_an_endless_name_is_not_normalised(monkeypatch: pytest.MonkeyPatch
         lengths.append(len(text))
         return normalize(form, text)
 
-    monkeypatch.setattr("symfonic.capabilities.delegation.names.unicodedata.normalize", counted)
+    monkeypatch.setattr(unicodedata, "normalize", counted)
     told = await tools_of(child=Child()).run_agent("a" + "\u0301\u0327" * 100_000, "t")
     assert told.startswith("Unknown sub-agent 'a")
     assert "(200001 characters)" in told

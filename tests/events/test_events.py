@@ -10,9 +10,9 @@ import stamina
 from events_kit import Gate, LateWatcher, Watcher, asks, boss, chain, check_pairs, child, hanging, kinds, leaf
 
 from symfonic import Agent, AgentRef, ChildPolicy, DelegationOutcome, Limits, Options, SymfonicError, Veto
-from symfonic.capabilities.delegation import active_run as active_run_module
 from symfonic.cli.tree import DelegationTree
 from symfonic.errors import LimitReachedError, MaxStepsError, ModelError
+from symfonic.kernel.contracts import events as events_module
 from symfonic.kernel.contracts.events import (
     DelegationFinished,
     DelegationRefused,
@@ -358,7 +358,7 @@ async def test_with_nobody_watching_no_event_is_made(monkeypatch: pytest.MonkeyP
     def place(*parts: Any) -> None:
         made.append(parts)
 
-    monkeypatch.setattr(active_run_module, "Where", place)
+    monkeypatch.setattr(events_module, "Where", place)
     result = await chain("top", "middle", "bottom").run("go")
     assert result.tally.by_outcome == {DelegationOutcome.DELIVERED: 2}
     assert made == []

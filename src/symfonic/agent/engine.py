@@ -2,24 +2,25 @@
 
 from collections.abc import Sequence
 from types import FunctionType, MethodType, TracebackType
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 from weakref import WeakSet
 
 from symfonic.agent.cutover.delegate import KernelDelegate, check_limits
-from symfonic.agent.cutover.delegation import delegated_agents as _delegated_agents  # noqa: F401 - its documented place
-from symfonic.agent.cutover.delegation import delegation_for_children, report_delegation
 from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.cutover.result import AgentResult
+from symfonic.agent.cutover.tally import delegated_agents as _delegated_agents  # noqa: F401 - its documented place
+from symfonic.agent.cutover.tally import report_delegation
 from symfonic.agent.stream import EventStream
 from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
-from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.errors import ConfigurationError
-from symfonic.kernel.concurrency.threads import run_blocking
-from symfonic.kernel.contracts.events import Observer
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.model import Model
+from symfonic.kernel.contracts.observer import Observer
 from symfonic.kernel.contracts.options import Options, check_observers
 from symfonic.kernel.contracts.signatures import signature_of
+
+if TYPE_CHECKING:
+    from symfonic.capabilities.delegation.capability import DelegationCapability
 
 __all__ = ["AgentResponse", "AgentResult", "SymfonicAgent"]
 
@@ -54,6 +55,8 @@ class SymfonicAgent:
         if sub_agents:
             _check_list("sub_agents", sub_agents)
             admit_invocation({"sub_agents": sub_agents})
+            from symfonic.agent.cutover.delegation import delegation_for_children
+
             self.delegation = delegation_for_children(
                 sub_agents,
                 max_depth=max_depth,
@@ -119,6 +122,8 @@ class SymfonicAgent:
 
     def run_sync(self, query: Any, **arguments: Any) -> AgentResponse:
         """The same from synchronous code. Raises SymfonicError in a thread whose event loop is running."""
+        from symfonic.kernel.concurrency.threads import run_blocking
+
         return run_blocking(lambda: self.run(query, **arguments))
 
     async def aclose(self) -> None:
@@ -150,7 +155,7 @@ def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
             f"model must be an object with async complete(messages, tools), got {model!r}; symfonic.Agent also takes"
             " 'offline', 'openai:NAME', 'langchain:PROVIDER:NAME' and LangChain chat models"
         )
-    method = call.__func__ if type(call) is MethodType else None
+    method = cast(MethodType, call).__func__ if type(call) is MethodType else None
     if type(method) is not FunctionType or method not in _fit:
         try:
             signature_of(call).bind((), ())

@@ -6,9 +6,8 @@ from typing import Any, Self
 
 from symfonic.agent.engine import AgentResult, SymfonicAgent
 from symfonic.agent.stream import EventStream
-from symfonic.kernel.concurrency.threads import run_blocking
-from symfonic.kernel.contracts.events import Observer
 from symfonic.kernel.contracts.limits import Limits
+from symfonic.kernel.contracts.observer import Observer
 from symfonic.kernel.contracts.options import Options
 from symfonic.models import resolve_model
 
@@ -103,6 +102,8 @@ class Agent:
         Inside a synchronous tool the run is part of the tree, and a cancellation of the outer run reaches it.
         Raises SymfonicError in a thread whose event loop is running.
         """
+        from symfonic.kernel.concurrency.threads import run_blocking
+
         return run_blocking(
             lambda: self.run(prompt, scope=scope, max_depth=max_depth, limits=limits, observers=observers)
         )

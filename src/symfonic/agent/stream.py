@@ -7,7 +7,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from symfonic.errors import SymfonicError
 from symfonic.kernel.concurrency.tasks import put_down, started
-from symfonic.kernel.contracts.events import Event
+from symfonic.kernel.contracts.observer import Event
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from symfonic.agent.cutover.arguments import Takes, refusal, takes
@@ -76,7 +76,7 @@ def _takes(name: str, coroutine: Callable[..., Any], parameters: tuple[str, ...]
 
     Remembered for a method: every agent offers the same two tools.
     """
-    function = coroutine.__func__ if type(coroutine) is MethodType else None
+    function = cast(MethodType, coroutine).__func__ if type(coroutine) is MethodType else None
     known = _read.get(function) if type(function) is FunctionType else None
     if known is not None and parameters in known:
         return known[parameters]

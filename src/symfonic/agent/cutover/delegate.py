@@ -4,25 +4,21 @@ import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from symfonic.agent.cutover.delegation import delegated_agents, delegation_scope, delegation_tools
 from symfonic.agent.cutover.envelope import admit_invocation
-from symfonic.agent.cutover.merge import CALLERS, merge_capability_tools
 from symfonic.agent.cutover.result import AgentResult
-from symfonic.agent.cutover.tools import as_tool
+from symfonic.agent.cutover.tally import delegated_agents
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
-from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy, coerce_depth
 from symfonic.errors import ConfigurationError, LimitReachedError, RunError
-from symfonic.kernel.concurrency.relay import is_async, relayed
 from symfonic.kernel.concurrency.tasks import run_within
-from symfonic.kernel.contracts.events import Observer, RunFinished, RunStarted
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message
 from symfonic.kernel.contracts.model import Model
+from symfonic.kernel.contracts.observer import Observer
 from symfonic.kernel.contracts.options import Options, check_observers
 from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity
 from symfonic.kernel.contracts.text import error_text, task_text
@@ -30,6 +26,9 @@ from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import Plan
 from symfonic.kernel.runtime.registry import ToolRegistry
 from symfonic.kernel.runtime.turn import Turn
+
+if TYPE_CHECKING:
+    from symfonic.capabilities.delegation.capability import DelegationCapability
 
 _log = logging.getLogger("symfonic.runtime")
 _DEFAULTS, _CONTEXT, _NO_TOOLS = Options(), DelegationContext(), ToolRegistry()
@@ -49,7 +48,7 @@ class KernelDelegate:
         name: str = "agent",
         instructions: str | None = None,
         tools: Sequence[Any] = (),
-        delegation: DelegationCapability | None = None,
+        delegation: "DelegationCapability | None" = None,
         bounds: Bounds | None = None,
         options: Options | None = None,
     ) -> None:
@@ -60,7 +59,14 @@ class KernelDelegate:
         self.bounds: Bounds = bounds or NO_BOUNDS
         self._root_bounds = _AS_ROOT if self.bounds is NO_BOUNDS else _as_root(self.bounds)
         self.options: Options = options or _DEFAULTS
-        contributed = delegation_tools(delegation) if delegation is not None else ()
+        self._context = _CONTEXT
+        contributed: tuple[Tool, ...] = ()
+        if delegation is not None:  # only who has children loads what they need
+            from symfonic.agent.cutover.delegation import delegation_scope, delegation_tools
+
+            contributed, self._scope, self._context = delegation_tools(delegation), delegation_scope, delegation.context
+        elif self.options.resolve_scope is not None:
+            self._context = DelegationContext(resolve_scope=self.options.resolve_scope)
         self.registry: ToolRegistry = _registry(tools, delegation, contributed) if tools or delegation else _NO_TOOLS
         self.plan: Plan = self.registry.compile()
         self._turn = Turn(model, self.plan, self.options.max_steps)
@@ -68,11 +74,6 @@ class KernelDelegate:
         self._offered = self._offered_at_ceiling = self.plan.offer()
         if contributed:
             self._offered_at_ceiling = self.plan.offer(without=[tool.name for tool in contributed])
-        self._context = _CONTEXT
-        if delegation is not None:
-            self._context = delegation.context
-        elif self.options.resolve_scope is not None:
-            self._context = DelegationContext(resolve_scope=self.options.resolve_scope)
 
     def run(
         self,
@@ -109,7 +110,7 @@ class KernelDelegate:
         around = active_run()
         bounds = self._bounds(around, max_depth, limits, observers or ())
         lineage = (root_run_id, parent_run_id)
-        if bounds.observers and any(map(is_async, bounds.observers)):
+        if bounds.observers:
             return self._relayed(query, around, scope, agent_depth, lineage, bounds)
         return self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
 
@@ -122,7 +123,11 @@ class KernelDelegate:
         lineage: tuple[str | None, str | None],
         bounds: Bounds,
     ) -> AgentResult:
-        """Run with observers that are waited for at the end."""
+        """Run with observers; those that are asynchronous are waited for at the end."""
+        from symfonic.kernel.concurrency.relay import is_async, relayed
+
+        if not any(map(is_async, bounds.observers)):
+            return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
         async with relayed(bounds.observers) as told:
             bounds = replace(bounds, observers=told)
             return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
@@ -175,7 +180,7 @@ class KernelDelegate:
             depth = around.depth + 1
         if self.delegation is None:
             return self._context.run_scope(depth=depth, scope=scope, bounds=bounds, agent=self.name, identity=identity)
-        opened: Any = delegation_scope(self.delegation, depth, scope, bounds=bounds, agent=self.name, identity=identity)
+        opened: Any = self._scope(self.delegation, depth, scope, bounds=bounds, agent=self.name, identity=identity)
         return opened  # type: ignore[no-any-return]
 
     async def _told(self, query: Any, place: AbstractContextManager[ActiveRun], bounds: Bounds) -> AgentResult:
@@ -188,7 +193,7 @@ class KernelDelegate:
                 if logged:
                     _log.debug("run at depth %d started (%s)", run.depth, run.identity)
                 if run.observers:
-                    run.tell(RunStarted, messages[-1].text)
+                    run.tell("RunStarted", messages[-1].text)
                 at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
                 turn = self._turn.run(messages, self._offered_at_ceiling if at_ceiling else self._offered, run)
                 try:
@@ -199,7 +204,7 @@ class KernelDelegate:
                 if logged:
                     _log.debug("run finished after %d messages (%s)", len(messages), run.identity)
                 if run.observers:
-                    run.tell(RunFinished, "finished", text, run.usage)
+                    run.tell("RunFinished", "finished", text, run.usage)
             return _result(text, messages, run)
         finally:
             if outermost is not None:
@@ -209,7 +214,7 @@ class KernelDelegate:
 def _ended(run: ActiveRun, error: BaseException) -> None:
     """Tell how a run ended that has no answer, and let the error know what was done until then."""
     _log.debug("run ended with %s (%s)", type(error).__name__, run.identity)
-    run.tell(RunFinished, "failed" if isinstance(error, Exception) else "cancelled", error_text(error), run.usage)
+    run.tell("RunFinished", "failed" if isinstance(error, Exception) else "cancelled", error_text(error), run.usage)
     if isinstance(error, RunError):
         error.run_id = run.identity.run_id if run.identity else ""
         error.delegations, error.usage = run.records, run.usage
@@ -261,20 +266,25 @@ def check_limits(limits: Any) -> None:
 
 
 def _registry(
-    tools: Sequence[Any], delegation: DelegationCapability | None, contributed: Iterable[Tool]
+    tools: Sequence[Any], delegation: "DelegationCapability | None", contributed: Iterable[Tool]
 ) -> ToolRegistry:
+    from symfonic.agent.cutover.merge import merge_capability_tools
+    from symfonic.agent.cutover.tools import as_tool
+
     own = [as_tool(tool) for tool in tools]
     if delegation is not None:
         _check_children(own, delegation)
     return ToolRegistry(merge_capability_tools(own, [("delegation", tool) for tool in contributed]))
 
 
-def _check_children(tools: Sequence[Tool], delegation: DelegationCapability) -> None:
+def _check_children(tools: Sequence[Tool], delegation: "DelegationCapability") -> None:
     reserved = next((spec.name for spec in delegation.tool_specs() if spec.name in delegation.roster), None)
     if reserved is not None:
         raise ConfigurationError(f"the sub-agent {reserved!r} has the name of a tool that delegation contributes")
     shared = next((tool.name for tool in tools if tool.name in delegation.roster), None)
     if shared is not None:
+        from symfonic.agent.cutover.merge import CALLERS
+
         raise ConfigurationError(
             f"the sub-agent {shared!r} has the name of {CALLERS}: models could not tell them apart"
         )

@@ -3,11 +3,10 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from contextvars import ContextVar
 from typing import Any
 
 from symfonic.agent.cutover.binding import bind_contributed_tool, bind_contributed_tools, tool_from_spec
-from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
+from symfonic.capabilities.delegation.active_run import RunScope, active_run
 from symfonic.capabilities.delegation.bounds import Bounds, ChildPolicy
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import DelegationContext, Snapshots
@@ -29,17 +28,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger("symfonic.delegation")
-
-
-delegated_agents: ContextVar[dict[ActiveRun, list[str]] | None] = ContextVar("symfonic_delegated_agents", default=None)
-"""The facades' tally: what each run of the current tree was delivered."""
-
-
-def report_delegation(name: str) -> None:
-    """Add a delivery to the facades' tally of the active run."""
-    tally, run = delegated_agents.get(), active_run()
-    if tally is not None and run is not None and run.is_open:
-        tally.setdefault(run, []).append(name)
 
 
 class RecordingDelegationContext(DelegationContext):

@@ -1,13 +1,13 @@
 """What a run of an agent comes to."""
 
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symfonic.capabilities.delegation.contracts import DelegationRecord
-from symfonic.capabilities.delegation.reports import Tally, json_text, record_dict, tally
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import Message, Usage
-from symfonic.kernel.contracts.text import plain
+
+if TYPE_CHECKING:
+    from symfonic.capabilities.delegation.reports import Tally
 
 
 @fact
@@ -33,8 +33,10 @@ class AgentResult:
         return self.text
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> "Tally":
         """The delegations of the whole tree, counted by outcome and by child."""
+        from symfonic.capabilities.delegation.reports import tally
+
         return tally(self.delegations)
 
     def to_dict(self) -> dict[str, Any]:
@@ -42,6 +44,11 @@ class AgentResult:
 
         An error is told by class and safe text, a foreign child's result as far as it has a JSON form.
         """
+        from dataclasses import asdict
+
+        from symfonic.capabilities.delegation.reports import record_dict
+        from symfonic.kernel.contracts.values import plain
+
         counted = self.tally
         return {
             "text": self.text,
@@ -60,4 +67,6 @@ class AgentResult:
 
     def to_json(self) -> str:
         """`to_dict` as JSON text."""
+        from symfonic.capabilities.delegation.reports import json_text
+
         return json_text(self.to_dict())

@@ -6,20 +6,20 @@ The active run is ambient: seen by everything inside it, in tasks and threads th
 import logging
 import time
 from asyncio import CancelledError
-from collections.abc import Callable
 from inspect import isawaitable, iscoroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from symfonic.capabilities.delegation.bounds import Bounds, Hook, check_covered
-from symfonic.capabilities.delegation.budget import Asked, Budget, Slot
 from symfonic.capabilities.delegation.contracts import DelegationRecord
 from symfonic.capabilities.delegation.depth import coerce_depth
 from symfonic.kernel.contracts.ambient import Block, Place, standing
-from symfonic.kernel.contracts.events import Observer, Where
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call, total
+from symfonic.kernel.contracts.observer import EventName, Observer
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a run that nothing limits and nobody watches loads none of these
+    from symfonic.capabilities.delegation.budget import Asked, Budget, Slot
+    from symfonic.kernel.contracts.events import Where
     from symfonic.kernel.contracts.run_identity import RunIdentity
 
 _log = logging.getLogger("symfonic.delegation")
@@ -102,9 +102,11 @@ class ActiveRun:
             self._asked = outer.asked
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> "Asked":
         """What this run has asked of its children."""
         if self._asked is None:
+            from symfonic.capabilities.delegation.budget import Asked
+
             self._asked = Asked()
         return self._asked
 
@@ -119,7 +121,7 @@ class ActiveRun:
         return self._max_depth
 
     @property
-    def budget(self) -> Budget | None:
+    def budget(self) -> "Budget | None":
         """What the tree may still spend, or None where nothing limits it."""
         return self._budget
 
@@ -186,8 +188,11 @@ class ActiveRun:
         """Take on bounds besides those in force: none of them can be loosened."""
         if bounds.max_depth is not None:
             self.lower_ceiling(bounds.max_depth)
-        for limits in bounds.limits:
-            self._budget = Budget(limits, self._budget)
+        if bounds.limits:
+            from symfonic.capabilities.delegation.budget import Budget
+
+            for limits in bounds.limits:
+                self._budget = Budget(limits, self._budget)
         for observer in bounds.observers:
             if observer not in self.observers:  # in a cycle the same agent's come again
                 self.observers += (observer,)
@@ -221,11 +226,13 @@ class ActiveRun:
         self._adoptable = False
         return True
 
-    def tell(self, event: Callable[..., Any], *payload: Any) -> None:
+    def tell(self, event: EventName, *payload: Any) -> None:
         """Make an event of this place and time, and tell the observers, if there are any."""
         if not self.observers:
             return
-        made = event(self._where(), time.monotonic(), time.time(), *payload)
+        from symfonic.kernel.contracts import events
+
+        made = getattr(events, event)(self._where(), time.monotonic(), time.time(), *payload)
         for observer in self.observers:
             try:
                 answer = observer(made)
@@ -246,7 +253,9 @@ class ActiveRun:
         if self._outer is not None and usage is not NO_USAGE:
             self._outer.absorb(usage)
 
-    def _where(self) -> Where:
+    def _where(self) -> "Where":
+        from symfonic.kernel.contracts.events import Where
+
         identity, call = self.identity, current_tool_call.get()
         if identity is None:
             return Where(self.agent, "", None, "", self.depth, call)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symfonic.capabilities.delegation.depth import DepthPolicy
 from symfonic.capabilities.delegation.errors import ConfigurationError
-from symfonic.kernel.contracts.events import Observer
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.limits import Limits
+from symfonic.kernel.contracts.observer import Observer
 
 if TYPE_CHECKING:
     from symfonic.kernel.contracts.run_identity import RunIdentity

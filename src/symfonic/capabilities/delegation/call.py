@@ -20,7 +20,6 @@ from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import spelled
 from symfonic.errors import LimitReachedError, OverrunError
 from symfonic.kernel.concurrency.tasks import is_awaitable
-from symfonic.kernel.contracts.events import DelegationFinished, DelegationRefused, DelegationRetried, DelegationStarted
 from symfonic.kernel.contracts.messages import current_tool_call, total
 from symfonic.kernel.contracts.text import capped, encodable, error_text, task_text
 
@@ -73,10 +72,10 @@ class Call:
         if self.caller is None or not self.caller.observers:
             return
         if len(self._runs) == 1:
-            self.caller.tell(DelegationStarted, self.name, self.task, run.identity)
+            self.caller.tell("DelegationStarted", self.name, self.task, run.identity)
         else:
             why = self._words[1] if self._words else ""
-            self.caller.tell(DelegationRetried, self.name, self._runs[-2].identity, run.identity, why)
+            self.caller.tell("DelegationRetried", self.name, self._runs[-2].identity, run.identity, why)
 
     def refused(self, outcome: DelegationOutcome, message: str, error: BaseException | None = None) -> DelegationRecord:
         """The child never starts."""
@@ -154,9 +153,9 @@ class Call:
             self.caller.fill(self._place, record)
         if self.caller is not None and self.caller.observers:
             if self._runs:
-                self.caller.tell(DelegationFinished, self.name, trace.child, outcome.value, message, timing.duration)
+                self.caller.tell("DelegationFinished", self.name, trace.child, outcome.value, message, timing.duration)
             else:
-                self.caller.tell(DelegationRefused, self.name, self.task, outcome.value, message)
+                self.caller.tell("DelegationRefused", self.name, self.task, outcome.value, message)
         return record
 
     def _child_run(self) -> ChildRun:

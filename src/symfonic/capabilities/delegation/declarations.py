@@ -10,7 +10,6 @@ from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.names import check_declared, checked_examples
 from symfonic.capabilities.delegation.runner_adapter import adapt_child, check_child, how_to_call
-from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.concurrency.tasks import is_awaitable
 from symfonic.kernel.contracts.facts import fact
 
@@ -56,6 +55,8 @@ class AgentRef:
             raise ChildDeclarationError(f"AgentRef takes a function that returns the agent, got {resolve!r}")
         self._resolve = resolve
         self._answer: Callable[[str, dict[str, Any]], Coroutine[Any, Any, Any]] | None = None
+        from symfonic.kernel.concurrency.places import Places
+
         self._turn = Places(1)  # of two first delegations at once, one resolves and the other waits
 
     async def run(

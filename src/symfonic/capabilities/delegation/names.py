@@ -1,6 +1,5 @@
 """What a child may be called, and which names are the same. Pure."""
 
-import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -22,6 +21,8 @@ def normalised(text: str) -> str:
     """The form in which two names are compared: NFKC, case folded, unwrapped, ``_``, ``-`` and blanks alike."""
     if text.isascii() and text.isprintable():
         return text.strip(_ASCII_WRAPPING).lower().strip(_ASCII_WRAPPING).translate(_SEPARATORS)
+    import unicodedata
+
     bare = _unwrapped(text)  # first: NFKC takes some quotes apart
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", bare).casefold())
     return _unwrapped(folded).translate(_SEPARATORS)
@@ -79,4 +80,6 @@ def _unwrapped(text: str) -> str:
 
 
 def _wraps(character: str) -> bool:
+    import unicodedata
+
     return character.isspace() or character in _WRAPPING or unicodedata.category(character) in _WRAPPING_CATEGORIES

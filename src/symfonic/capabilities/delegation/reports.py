@@ -10,7 +10,8 @@ from symfonic.capabilities.delegation.contracts import DelegationOutcome, Delega
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.contracts.facts import fact
-from symfonic.kernel.contracts.text import class_name, encodable, error_text, is_finished_run, plain
+from symfonic.kernel.contracts.text import class_name, encodable, error_text
+from symfonic.kernel.contracts.values import is_finished_run, plain
 
 
 @fact

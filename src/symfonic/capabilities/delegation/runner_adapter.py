@@ -5,7 +5,7 @@ A ``TypeError`` from inside a child's own body must not look like an old signatu
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from inspect import Parameter
@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.kernel.concurrency.tasks import clock_runs, is_awaitable
-from symfonic.kernel.concurrency.threads import run_in_thread
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.text import error_text
@@ -71,7 +70,7 @@ class CallPlan:
         What may block runs in a thread where a clock runs; elsewhere it stays on the loop, which it may need.
         """
         if self.blocks and clock_runs():
-            return run_in_thread(lambda: self._call(child, task, context), type(child).__name__)
+            return _aside(lambda: self._call(child, task, context), child)
         return self._call(child, task, context)
 
     def read(self, response: Any) -> Any:
@@ -220,9 +219,15 @@ async def drained(pieces: Any, child: Any) -> Any:
 
 async def _next(pieces: Any, child: Any) -> Any:
     if clock_runs():
-        return await run_in_thread(lambda: next(pieces, _NO_MORE), type(child).__name__)
+        return await _aside(lambda: next(pieces, _NO_MORE), child)
     await asyncio.sleep(0)  # between the pieces of synchronous work, others have their turn
     return next(pieces, _NO_MORE)
+
+
+def _aside(call: Callable[[], Any], child: Any) -> Coroutine[Any, Any, Any]:
+    from symfonic.kernel.concurrency.threads import run_in_thread
+
+    return run_in_thread(call, type(child).__name__)
 
 
 def _renamed(result: Any) -> ChildResponse:

@@ -163,5 +163,3 @@ Event: TypeAlias = (
     | DelegationFinished
 )
 Observer: TypeAlias = Callable[[Event], Awaitable[object] | object]
-Tell: TypeAlias = Callable[..., None]
-"""``tell(EventClass, *payload)``: make an event of this place and time, and tell the observers, if there are any."""

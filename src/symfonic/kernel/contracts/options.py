@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from symfonic.errors import ConfigurationError
-from symfonic.kernel.contracts.events import Observer
 from symfonic.kernel.contracts.facts import fact
+from symfonic.kernel.contracts.observer import Observer
 
 
 @fact

@@ -1,7 +1,6 @@
 """What a run executes: compiled once, immutable afterwards, shared by every run of an agent."""
 
 import copy
-import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -150,6 +149,8 @@ def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any
         return {key if type(key) is str else str(key): item for key, item in sent.items()}
     value: Any = sent or {}
     if isinstance(sent, str):
+        import json
+
         try:
             value = encodable_value(json.loads(sent)) if sent.strip() else {}
         except (ValueError, RecursionError) as error:

@@ -1,16 +1,16 @@
 """The turn loop: model, tools, model … until a reply without tool calls."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol, overload
 
 from symfonic.errors import MaxStepsError, ModelError
 from symfonic.kernel.concurrency.tasks import run_together
-from symfonic.kernel.contracts.events import ModelAnswered, ModelCalled, ToolFinished, ToolStarted
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import Message, ToolCall, Usage, current_tool_call
 from symfonic.kernel.contracts.model import Model, ModelReply
+from symfonic.kernel.contracts.observer import EventName
 from symfonic.kernel.contracts.text import error_text, to_text
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError, Plan
@@ -40,7 +40,7 @@ class Run(Protocol):
         """Told of every model call and its tool calls."""
         ...
 
-    def tell(self, event: Callable[..., Any], *payload: Any) -> None:
+    def tell(self, event: EventName, *payload: Any) -> None:
         """Told of everything that happens."""
         ...
 
@@ -80,7 +80,7 @@ class Turn:
     async def _ask(self, messages: "Conversation", offered: tuple[Tool, ...], run: Run) -> ModelReply:
         run.admit_model_call()
         if run.observers:
-            run.tell(ModelCalled, len(messages))
+            run.tell("ModelCalled", len(messages))
         reply: ModelReply | None = None
         problem: str | None = "cancelled"
         try:
@@ -100,13 +100,13 @@ class Turn:
             run.spend(cost)
             if run.observers:
                 said = reply or ModelReply()
-                run.tell(ModelAnswered, said.text, copied(said.tool_calls), cost, problem, said.model)
+                run.tell("ModelAnswered", said.text, copied(said.tool_calls), cost, problem, said.model)
 
     async def _execute(self, call: ToolCall, offered: tuple[Tool, ...], run: Run) -> Message:
         """Carry a call out; whatever happens is told in what the model reads."""
         current_tool_call.set(call.id)  # in a task of its own, so there is nothing to restore
         if run.observers:
-            run.tell(ToolStarted, call.name, encodable_arguments(call))
+            run.tell("ToolStarted", call.name, encodable_arguments(call))
         text, failed = "cancelled", True
         try:
             tool = self.plan.find(call.name, offered)
@@ -120,7 +120,7 @@ class Turn:
             text = f"Tool {call.name!r} failed: {error_text(error)}"
         finally:
             if run.observers:
-                run.tell(ToolFinished, call.name, text, failed)
+                run.tell("ToolFinished", call.name, text, failed)
         return _tool_message(call, text)
 
 
