@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import FunctionType, MethodType, TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from weakref import WeakSet
 
 from symfonic.agent.cutover.delegate import KernelDelegate, check_limits
@@ -10,7 +10,6 @@ from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.cutover.result import AgentResult
 from symfonic.agent.cutover.tally import delegated_agents as _delegated_agents  # noqa: F401 - its documented place
 from symfonic.agent.cutover.tally import report_delegation
-from symfonic.agent.stream import EventStream
 from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.limits import Limits
@@ -20,6 +19,7 @@ from symfonic.kernel.contracts.options import Options, check_observers
 from symfonic.kernel.contracts.signatures import signature_of
 
 if TYPE_CHECKING:
+    from symfonic.agent.stream import EventStream
     from symfonic.capabilities.delegation.capability import DelegationCapability
 
 __all__ = ["AgentResponse", "AgentResult", "SymfonicAgent"]
@@ -107,7 +107,7 @@ class SymfonicAgent:
             **unknown,
         )
 
-    def stream(self, query: Any, **arguments: Any) -> EventStream[AgentResult]:
+    def stream(self, query: Any, **arguments: Any) -> "EventStream[AgentResult]":
         """Run, and see it happen: an async context manager that yields the run's events as they come.
 
             async with agent.stream("…") as events:
@@ -117,6 +117,8 @@ class SymfonicAgent:
         Leaving the block early ends the run. Takes the arguments of `run`, and raises where the events end what the
         run raises; ConfigurationError at once for observers that are none.
         """
+        from symfonic.agent.stream import EventStream
+
         check_observers("observers", arguments.get("observers") or ())
         return EventStream(lambda observe: self.run(query, **_observed(arguments, observe)))
 
@@ -155,7 +157,7 @@ def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
             f"model must be an object with async complete(messages, tools), got {model!r}; symfonic.Agent also takes"
             " 'offline', 'openai:NAME', 'langchain:PROVIDER:NAME' and LangChain chat models"
         )
-    method = cast(MethodType, call).__func__ if type(call) is MethodType else None
+    method = getattr(call, "__func__", None) if type(call) is MethodType else None
     if type(method) is not FunctionType or method not in _fit:
         try:
             signature_of(call).bind((), ())

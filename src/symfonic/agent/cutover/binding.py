@@ -3,12 +3,12 @@
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from symfonic.agent.cutover.arguments import Takes, refusal, takes
 from symfonic.errors import ConfigurationError
-from symfonic.kernel.concurrency.tasks import is_awaitable
+from symfonic.kernel.concurrency.awaitables import is_awaitable
 from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError, frozen
@@ -76,7 +76,7 @@ def _takes(name: str, coroutine: Callable[..., Any], parameters: tuple[str, ...]
 
     Remembered for a method: every agent offers the same two tools.
     """
-    function = cast(MethodType, coroutine).__func__ if type(coroutine) is MethodType else None
+    function = getattr(coroutine, "__func__", None) if type(coroutine) is MethodType else None
     known = _read.get(function) if type(function) is FunctionType else None
     if known is not None and parameters in known:
         return known[parameters]

@@ -14,7 +14,6 @@ from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy, coerce_depth
 from symfonic.errors import ConfigurationError, LimitReachedError, RunError
-from symfonic.kernel.concurrency.tasks import run_within
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message
 from symfonic.kernel.contracts.model import Model
@@ -25,10 +24,10 @@ from symfonic.kernel.contracts.text import error_text, task_text
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import Plan
 from symfonic.kernel.runtime.registry import ToolRegistry
-from symfonic.kernel.runtime.turn import Turn
 
 if TYPE_CHECKING:
     from symfonic.capabilities.delegation.capability import DelegationCapability
+    from symfonic.kernel.runtime.turn import Turn
 
 _log = logging.getLogger("symfonic.runtime")
 _DEFAULTS, _CONTEXT, _NO_TOOLS = Options(), DelegationContext(), ToolRegistry()
@@ -69,7 +68,7 @@ class KernelDelegate:
             self._context = DelegationContext(resolve_scope=self.options.resolve_scope)
         self.registry: ToolRegistry = _registry(tools, delegation, contributed) if tools or delegation else _NO_TOOLS
         self.plan: Plan = self.registry.compile()
-        self._turn = Turn(model, self.plan, self.options.max_steps)
+        self._turn: Turn | None = None
         self._opening = (Message("system", instructions),) if instructions else ()
         self._offered = self._offered_at_ceiling = self.plan.offer()
         if contributed:
@@ -183,6 +182,13 @@ class KernelDelegate:
         opened: Any = self._scope(self.delegation, depth, scope, bounds=bounds, agent=self.name, identity=identity)
         return opened  # type: ignore[no-any-return]
 
+    def _loop(self) -> "Turn":
+        """The turn loop, at the first run: building an agent loads no event loop."""
+        from symfonic.kernel.runtime.turn import Turn
+
+        self._turn = Turn(self.model, self.plan, self.options.max_steps)
+        return self._turn
+
     async def _told(self, query: Any, place: AbstractContextManager[ActiveRun], bounds: Bounds) -> AgentResult:
         """Run to the answer, between the event that it starts and the one that says how it ended."""
         messages = [*self._opening, Message("user", task_text(query))]
@@ -195,7 +201,9 @@ class KernelDelegate:
                 if run.observers:
                     run.tell("RunStarted", messages[-1].text)
                 at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
-                turn = self._turn.run(messages, self._offered_at_ceiling if at_ceiling else self._offered, run)
+                turn = (self._turn or self._loop()).run(
+                    messages, self._offered_at_ceiling if at_ceiling else self._offered, run
+                )
                 try:
                     text = await (_timed(turn, bounds.limits) if bounds.limits else turn)
                 except BaseException as error:
@@ -222,6 +230,8 @@ def _ended(run: ActiveRun, error: BaseException) -> None:
 
 async def _timed(turn: Coroutine[Any, Any, str], limits: tuple[Limits, ...]) -> str:
     """The answer within the time that this run itself is given, besides that of the runs around it."""
+    from symfonic.kernel.concurrency.tasks import run_within
+
     times = [each.timeout for each in limits if each.timeout is not None]
     if not times:
         return await turn

@@ -5,7 +5,6 @@ The active run is ambient: seen by everything inside it, in tasks and threads th
 
 import logging
 import time
-from asyncio import CancelledError
 from inspect import isawaitable, iscoroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -230,6 +229,8 @@ class ActiveRun:
         """Make an event of this place and time, and tell the observers, if there are any."""
         if not self.observers:
             return
+        from asyncio import CancelledError
+
         from symfonic.kernel.contracts import events
 
         made = getattr(events, event)(self._where(), time.monotonic(), time.time(), *payload)

@@ -19,7 +19,7 @@ from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import spelled
 from symfonic.errors import LimitReachedError, OverrunError
-from symfonic.kernel.concurrency.tasks import is_awaitable
+from symfonic.kernel.concurrency.awaitables import is_awaitable
 from symfonic.kernel.contracts.messages import current_tool_call, total
 from symfonic.kernel.contracts.text import capped, encodable, error_text, task_text
 

@@ -10,7 +10,7 @@ from symfonic.capabilities.delegation.contracts import HasFinalResponse
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.names import check_declared, checked_examples
 from symfonic.capabilities.delegation.runner_adapter import adapt_child, check_child, how_to_call
-from symfonic.kernel.concurrency.tasks import is_awaitable
+from symfonic.kernel.concurrency.awaitables import is_awaitable
 from symfonic.kernel.contracts.facts import fact
 
 

@@ -11,8 +11,9 @@ from symfonic.capabilities.delegation.errors import ConfigurationError
 from symfonic.capabilities.delegation.lineage import identities
 from symfonic.capabilities.delegation.runner_adapter import CallPlan, drained, is_generator
 from symfonic.errors import LimitReachedError
+from symfonic.kernel.concurrency.awaitables import is_awaitable
 from symfonic.kernel.concurrency.places import Places
-from symfonic.kernel.concurrency.tasks import cancellation_is_due, is_awaitable, run_within
+from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
 from symfonic.kernel.contracts.ambient import Ambient
 from symfonic.kernel.contracts.facts import fact
 

@@ -3,7 +3,6 @@
 A ``TypeError`` from inside a child's own body must not look like an old signature.
 """
 
-import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
@@ -15,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.lineage import current_identity
-from symfonic.kernel.concurrency.tasks import clock_runs, is_awaitable
+from symfonic.kernel.concurrency.awaitables import clock_runs, is_awaitable
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.signatures import signature_of
 from symfonic.kernel.contracts.text import error_text
@@ -192,6 +191,8 @@ async def drained(pieces: Any, child: Any) -> Any:
     The last piece whose ``final_response`` is not empty is the response. Without one, pieces of text are joined, and of
     others the last is the answer; a piece that is None says nothing. The generator is closed on every way out.
     """
+    import asyncio
+
     seen: list[Any] = []
     try:
         if isinstance(pieces, GeneratorType):
@@ -220,6 +221,8 @@ async def drained(pieces: Any, child: Any) -> Any:
 async def _next(pieces: Any, child: Any) -> Any:
     if clock_runs():
         return await _aside(lambda: next(pieces, _NO_MORE), child)
+    import asyncio
+
     await asyncio.sleep(0)  # between the pieces of synchronous work, others have their turn
     return next(pieces, _NO_MORE)
 

@@ -7,17 +7,14 @@ siblings. Here every task gets its own outcome, and one that swallowed a cancell
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
-from contextvars import ContextVar
-from inspect import isawaitable
-from types import CoroutineType, GeneratorType
 from typing import Any, TypeVar
 
 from symfonic.errors import OverrunError
+from symfonic.kernel.concurrency.awaitables import clocked_code
 
 T = TypeVar("T")
 
 _log = logging.getLogger("symfonic.runtime")
-_clocked: ContextVar[bool] = ContextVar("symfonic_clocked", default=False)
 
 FIRST_PAUSE, LONGEST_PAUSE, MOST_ROUNDS = 0.5, 5.0, 20
 """Seconds between cancellations of a task that goes on (doubling), and how many there are before it is left.
@@ -99,7 +96,7 @@ async def run_within(seconds: float, work: Awaitable[T], late: Exception | None 
     until, ended = loop.time() + seconds, []
 
     async def clocked() -> T:
-        _clocked.set(True)
+        clocked_code.set(True)
         try:
             return await _awaited(work)
         finally:
@@ -120,11 +117,6 @@ async def run_within(seconds: float, work: Awaitable[T], late: Exception | None 
     if done:
         _log_errors([task])
     raise OverrunError(seconds) if late is None else late
-
-
-def clock_runs() -> bool:
-    """Whether this code is inside a `run_within`, and should not block the loop that the clock runs on."""
-    return _clocked.get()
 
 
 async def finish_within(work: Awaitable[Any], seconds: float) -> bool:
@@ -181,12 +173,6 @@ async def put_down(tasks: Iterable["asyncio.Task[Any]"]) -> None:
         _log.error("%s: left %d task(s) that ignore cancellation: %s", _run(), len(pending), pending)
     if cancelled is not None:
         raise cancelled
-
-
-def is_awaitable(value: object) -> bool:
-    """What `inspect.isawaitable` says, without asking an abstract class about every plain value."""
-    kind = type(value)
-    return kind is CoroutineType or hasattr(kind, "__await__") or (kind is GeneratorType and isawaitable(value))
 
 
 def cancellation_is_due() -> bool:
