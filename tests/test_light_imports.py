@@ -118,6 +118,23 @@ else:
     imported_by(program)
 
 
+def test_building_an_agent_loads_no_event_loop_no_events_and_nothing_that_only_parents_need():
+    modules = imported_by(
+        "from symfonic import Agent, SubAgent\n"
+        "class Model:\n"
+        "    async def complete(self, messages, tools): ...\n"
+        "SubAgent('child', Agent(Model()), 'A child.')"
+    )
+    assert not any(name.split(".")[0] == "asyncio" for name in modules)
+    unused = (
+        "kernel.contracts.events",
+        "kernel.runtime.turn",
+        "capabilities.delegation.tools",
+        "agent.cutover.binding",
+    )
+    assert modules.isdisjoint(f"symfonic.{name}" for name in unused)
+
+
 def test_declaring_no_child_never_pays_for_the_tool_library():
     program = "from symfonic import Agent\nfrom symfonic.testing import ScriptedModel\nAgent(ScriptedModel('hi'))"
     assert third_party(imported_by(program)) == set()
