@@ -1,9 +1,9 @@
 """`SymfonicAgent`: the agent that speaks the runner contract, so that it can be any agent's child."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from types import FunctionType, MethodType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
-from weakref import WeakSet
 
 from symfonic.agent.cutover.delegate import KernelDelegate, check_limits
 from symfonic.agent.cutover.envelope import admit_invocation
@@ -16,7 +16,7 @@ from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.observer import Observer
 from symfonic.kernel.contracts.options import Options, check_observers
-from symfonic.kernel.contracts.signatures import signature_of
+from symfonic.kernel.contracts.signatures import REMEMBERED, method_of, signature_of
 
 if TYPE_CHECKING:
     from symfonic.agent.stream import EventStream
@@ -48,8 +48,10 @@ class SymfonicAgent:
         options: Options | None = None,
     ) -> None:
         _check(model, name, instructions, options)
-        check_limits(limits)
-        _check_list("tools", tools)
+        if limits is not None:
+            check_limits(limits)
+        if tools != ():
+            _check_list("tools", tools)
         self.name = name
         self.delegation: DelegationCapability | None = None
         if sub_agents:
@@ -157,16 +159,10 @@ def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
             f"model must be an object with async complete(messages, tools), got {model!r}; symfonic.Agent also takes"
             " 'offline', 'openai:NAME', 'langchain:PROVIDER:NAME' and LangChain chat models"
         )
-    method = getattr(call, "__func__", None) if type(call) is MethodType else None
-    if type(method) is not FunctionType or method not in _fit:
-        try:
-            signature_of(call).bind((), ())
-        except TypeError as error:
-            raise ConfigurationError(f"complete of the model {model!r} must take (messages, tools): {error}") from error
-        except ValueError:  # no signature to read
-            pass
-        if type(method) is FunctionType:
-            _fit.add(method)
+    method = method_of(call)
+    misfit = _misfit(call) if method is None else _misfit_of_method(method)
+    if misfit is not None:
+        raise ConfigurationError(f"complete of the model {model!r} must take (messages, tools): {misfit}") from misfit
     if not isinstance(name, str) or not name.strip():
         raise ConfigurationError(f"name must be a non-empty string, got {name!r}")
     if instructions is not None and not isinstance(instructions, str):
@@ -175,8 +171,20 @@ def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
         raise ConfigurationError(f"options must be symfonic.Options(...), got {options!r}")
 
 
-_fit: WeakSet[FunctionType] = WeakSet()
-"""Methods of models that are known to take (messages, tools): reading a signature costs more than all the rest."""
+def _misfit(call: Any) -> TypeError | None:
+    """Why this cannot be called with messages and tools; None where it can, or where there is no signature to read."""
+    try:
+        signature_of(call).bind((), ())
+    except TypeError as error:
+        return error
+    except ValueError:
+        pass
+    return None
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _misfit_of_method(method: FunctionType) -> TypeError | None:
+    return _misfit(MethodType(method, method))
 
 
 def _bounds(max_depth: int | None, limits: Limits | None, options: Options | None) -> Bounds:

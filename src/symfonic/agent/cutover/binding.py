@@ -2,14 +2,14 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from types import FunctionType, MethodType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from symfonic.agent.cutover.arguments import Takes, refusal, takes
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.awaitables import is_awaitable
-from symfonic.kernel.contracts.signatures import signature_of
+from symfonic.kernel.contracts.signatures import REMEMBERED, method_of, signature_of
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError, frozen
 
@@ -68,18 +68,8 @@ def check_parameters(name: str, parameters: tuple[str, ...], coroutine: Callable
         )
 
 
-_read: WeakKeyDictionary[FunctionType, dict[tuple[str, ...], tuple[Takes, Any]]] = WeakKeyDictionary()
-
-
 def _takes(name: str, coroutine: Callable[..., Any], parameters: tuple[str, ...]) -> tuple[Takes, Any]:
-    """What the coroutine takes, held against what is declared, and as a schema.
-
-    Remembered for a method: every agent offers the same two tools.
-    """
-    function = getattr(coroutine, "__func__", None) if type(coroutine) is MethodType else None
-    known = _read.get(function) if type(function) is FunctionType else None
-    if known is not None and parameters in known:
-        return known[parameters]
+    """What the coroutine takes, held against what is declared, and as a schema."""
     check_parameters(name, parameters, coroutine)
     try:
         accepted = takes(coroutine, parameters)
@@ -91,10 +81,14 @@ def _takes(name: str, coroutine: Callable[..., Any], parameters: tuple[str, ...]
         "required": [each for each in accepted.accepted if each in accepted.required],
         "additionalProperties": False,
     }
-    read = (accepted, frozen(schema))
-    if type(function) is FunctionType:
-        _read.setdefault(function, {})[parameters] = read
-    return read
+    return accepted, frozen(schema)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _taken_by_method(name: str, method: FunctionType, parameters: tuple[str, ...]) -> tuple[Takes, Any, bool]:
+    """The same, remembered: every agent offers the same two tools."""
+    bound = MethodType(method, method)
+    return (*_takes(name, bound, parameters), inspect.iscoroutinefunction(bound))
 
 
 def tool_from_spec(spec: Any) -> Tool:
@@ -106,7 +100,12 @@ def tool_from_spec(spec: Any) -> Tool:
     """
     name, description, coroutine = spec.name, spec.description, spec.coroutine
     parameters = tuple(getattr(spec, "parameters", ()))
-    accepted, schema = _takes(name, coroutine, parameters)
+    method = method_of(coroutine)
+    if method is not None:
+        accepted, schema, asynchronous = _taken_by_method(name, method, parameters)
+    else:
+        asynchronous = inspect.iscoroutinefunction(coroutine)
+        accepted, schema = _takes(name, coroutine, parameters)
     known, required = frozenset(accepted.accepted), accepted.required
 
     def call(arguments: Mapping[str, Any]) -> Any:
@@ -118,4 +117,4 @@ def tool_from_spec(spec: Any) -> Tool:
         result = call(arguments)
         return await result if is_awaitable(result) else result
 
-    return Tool(name, description, schema, call if inspect.iscoroutinefunction(coroutine) else invoke)
+    return Tool(name, description, schema, call if asynchronous else invoke)

@@ -7,16 +7,16 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import Parameter
 from types import AsyncGeneratorType, FunctionType, GeneratorType, MethodType
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.kernel.concurrency.awaitables import clock_runs, is_awaitable
 from symfonic.kernel.contracts.facts import fact
-from symfonic.kernel.contracts.signatures import signature_of
+from symfonic.kernel.contracts.signatures import REMEMBERED, method_of, signature_of
 from symfonic.kernel.contracts.text import error_text
 
 ACCEPTS_RUN_LINEAGE: Final = "accepts_run_lineage"
@@ -248,8 +248,6 @@ def _renamed(result: Any) -> ChildResponse:
     )
 
 
-_plans: WeakKeyDictionary[FunctionType, CallPlan] = WeakKeyDictionary()
-_marked_plans: WeakKeyDictionary[FunctionType, CallPlan] = WeakKeyDictionary()
 _UNREADABLE = {
     marked: CallPlan("", False, frozenset((*CONTEXT, *LINEAGE) if marked else CONTEXT)) for marked in (False, True)
 }
@@ -261,16 +259,17 @@ def _plan(child: Any, marked: bool | None = None) -> CallPlan:
         marked = _says_it_takes_lineage(child)
     try:
         run = child.run
-        function = run.__func__ if type(run) is MethodType else None
-        if type(function) is not FunctionType:
-            return _read(run, marked) if callable(run) else _UNREADABLE[marked]
-        plans = _marked_plans if marked else _plans
-        plan = plans.get(function)
-        if plan is None:
-            plan = plans[function] = _read(run, marked)
-        return plan
+        method = method_of(run)
+        if method is not None:
+            return _read_method(method, marked)
+        return _read(run, marked) if callable(run) else _UNREADABLE[marked]
     except Exception:  # a signature is whatever an object says it is
         return _UNREADABLE[marked]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _read_method(method: FunctionType, marked: bool) -> CallPlan:
+    return _read(MethodType(method, method), marked)
 
 
 def _read(run: Any, marked: bool) -> CallPlan:
