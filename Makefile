@@ -1,6 +1,7 @@
 # make demo   asks the demo team one question about this repository
 # make test   lint, types, tests and documentation
 # make campaign SECONDS=600   random trees of failing children, for so long
+# make house  counts what keeps the code plain, and draws it (docs/images/house.svg)
 # make bench  measures speed and memory, and writes docs/performance.md; QUICK=1 for a short one that writes build/bench
 #
 # Each sets up an environment of its own the first time, and again when pyproject.toml changes.
@@ -18,7 +19,7 @@ SECONDS ?= 60
 QUICK ?=
 BENCH_VENVS ?=
 
-.PHONY: demo test campaign bench lint types python clean
+.PHONY: demo test campaign bench house lint types python clean
 
 demo: $(DEMO)/ready
 	@$(DEMO)/bin/symfonic run demo/team.toml "$(QUESTION)"
@@ -36,6 +37,9 @@ lint: $(TEST)/ready
 types: $(TEST)/ready
 	$(TEST)/bin/mypy
 	$(TEST)/bin/basedpyright --pythonpath $(TEST)/bin/python
+
+house: $(TEST)/ready
+	$(TEST)/bin/python -m tools.house
 
 # BENCH_VENVS=DIR: environments of other frameworks, as benchmarks/setup.sh makes them, are measured as well.
 bench: $(BENCH)/floor/ready $(BENCH)/langchain-core/ready $(BENCH)/symfonic/ready $(BENCH)/report/ready

@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from tools.house.counts import CODE
-from tools.house.graph import between, graph
+from tools.house.graph import between, graph, modules
 
 ROOMS = {  # what a module is in, by the longest prefix of its name that fits
     "symfonic": "symfonic (root names)",
@@ -44,12 +44,29 @@ def rows(ways: Mapping[tuple[str, str], int], all_rooms: set[str]) -> list[list[
     return [sorted(each for each in all_rooms if height[each] == level) for level in range(max(height.values()) + 1)]
 
 
+def needed(ways: Mapping[tuple[str, str], int]) -> set[tuple[str, str]]:
+    """The ways that do not follow from others: what imports a room may import all that is below it."""
+    below: dict[str, set[str]] = {}
+    for above, under in ways:
+        below.setdefault(above, set()).add(under)
+
+    def reached(name: str) -> set[str]:
+        direct = below.get(name, set())
+        return direct.union(*(reached(each) for each in direct)) if direct else set()
+
+    return {
+        (above, under)
+        for above, under in ways
+        if not any(under in reached(other) for other in below[above] if other != under)
+    }
+
+
 def drawing(root: Path) -> str:
     """The picture, as SVG."""
     imports = graph(root / CODE)
     inside: dict[str, list[str]] = {}
-    for module in imports:
-        inside.setdefault(room(module), []).append(module.rpartition(".")[2])
+    for module, path in modules(root / CODE).items():
+        inside.setdefault(room(module), []).extend([module.rpartition(".")[2]] if path.name != "__init__.py" else [])
     ways = between(imports, {module: room(module) for module in imports})
     ways = {way: count for way, count in ways.items() if way[0] != ROOMS["symfonic"]}  # names, resolved when used
     boxes, height = _placed(rows(ways, set(inside)), inside)
@@ -60,7 +77,7 @@ def drawing(root: Path) -> str:
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0 8 4 0 8z" fill="#999"/></marker></defs>',
     ]
-    parts += [_arrow(boxes[above], boxes[below], count) for (above, below), count in sorted(ways.items())]
+    parts += [_arrow(boxes[above], boxes[below], ways[above, below]) for above, below in sorted(needed(ways))]
     parts += [_box(name, boxes[name], inside[name]) for name in sorted(boxes)]
     return "\n".join([*parts, "</svg>"]) + "\n"
 

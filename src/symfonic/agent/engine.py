@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from types import FunctionType, MethodType, TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symfonic.agent.cutover.delegate import KernelDelegate, check_limits
 from symfonic.agent.cutover.envelope import admit_invocation
@@ -12,6 +12,7 @@ from symfonic.agent.cutover.tally import delegated_agents as _delegated_agents  
 from symfonic.agent.cutover.tally import report_delegation
 from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
 from symfonic.errors import ConfigurationError
+from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.observer import Observer
@@ -27,7 +28,7 @@ __all__ = ["AgentResponse", "AgentResult", "SymfonicAgent"]
 AgentResponse: TypeAlias = AgentResult
 
 
-class SymfonicAgent:
+class SymfonicAgent(Closing):
     """A model, its tools and its children.
 
     ``max_depth`` is the deepest depth at which anything below may run; None means the enclosing run's ceiling, and
@@ -134,14 +135,6 @@ class SymfonicAgent:
         """Close the children that were built here."""
         if self.delegation is not None:
             await self.delegation.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"

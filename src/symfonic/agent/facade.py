@@ -1,10 +1,10 @@
 """`Agent`: the friendly face of one `SymfonicAgent`."""
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from symfonic.agent.engine import AgentResult, SymfonicAgent
+from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.observer import Observer
 from symfonic.kernel.contracts.options import Options
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Agent", "AgentResult"]
 
 
-class Agent:
+class Agent(Closing):
     """An agent: a model, instructions, tools, and sub-agents it may delegate to.
 
     ``model`` is a model object, ``"offline"``, ``"openai:NAME"``, ``"langchain:PROVIDER:NAME"`` or a LangChain chat
@@ -113,14 +113,6 @@ class Agent:
     async def aclose(self) -> None:
         """Close what the agent owns."""
         await self.engine.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from symfonic.errors import SymfonicError
+from symfonic.kernel.concurrency.mailbox import Mailbox
 from symfonic.kernel.concurrency.tasks import put_down, started
 from symfonic.kernel.contracts.observer import Event
 
@@ -21,7 +22,6 @@ class EventStream(Generic[T]):
 
     def __init__(self, run: Callable[[Callable[[Event], None]], Coroutine[Any, Any, T]]) -> None:
         self._run = run
-        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
         self._task: asyncio.Task[T] | None = None
         self._reading = self._left = self._told = False
 
@@ -38,9 +38,9 @@ class EventStream(Generic[T]):
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise SymfonicError("an event stream is of one run: open another with agent.stream(...)")
-        self._loop = asyncio.get_running_loop()
-        self._task = started(self._run(self._observe))
-        self._task.add_done_callback(lambda _: self._events.put_nowait(None))
+        self._events: Mailbox[Event | None] = Mailbox()
+        self._task = started(self._run(self._events.put))
+        self._task.add_done_callback(lambda _: self._events.put(None))
         return self
 
     async def __aexit__(
@@ -72,13 +72,3 @@ class EventStream(Generic[T]):
         self._told = True
         self._task.result()
         raise StopAsyncIteration
-
-    def _observe(self, event: Event) -> None:
-        try:
-            here = asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            here = False
-        if here:
-            self._events.put_nowait(event)
-        else:
-            self._loop.call_soon_threadsafe(self._events.put_nowait, event)

@@ -123,11 +123,11 @@ class KernelDelegate:
         bounds: Bounds,
     ) -> AgentResult:
         """Run with observers; those that are asynchronous are waited for at the end."""
-        from symfonic.kernel.concurrency.relay import is_async, relayed
+        from symfonic.kernel.concurrency.relay import Relayed, is_async
 
         if not any(map(is_async, bounds.observers)):
             return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
-        async with relayed(bounds.observers) as told:
+        async with Relayed(bounds.observers) as told:
             bounds = replace(bounds, observers=told)
             return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
 

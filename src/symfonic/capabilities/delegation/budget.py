@@ -116,16 +116,7 @@ class Budget:
             waiter = Waiter()
             self._queue.append((self, waiter))
             self._grant()  # those before it may be waiting for another level's sake
-        try:
-            await waiter.turn
-        except BaseException:
-            with self._lock:
-                if waiter.granted:
-                    self._give_back()
-                elif (self, waiter) in self._queue:  # it is not where its loop was found closed
-                    self._queue.remove((self, waiter))
-                    self._grant()
-            raise
+        await waiter.wait(self._lock, self._give_back, lambda: self._forget(waiter))
 
     def release(self) -> None:
         """One child less is running."""
@@ -161,6 +152,11 @@ class Budget:
             for level in self._levels():
                 level._running += 1
         return not full
+
+    def _forget(self, waiter: Waiter) -> None:
+        if (self, waiter) in self._queue:  # it is not where its loop was found closed
+            self._queue.remove((self, waiter))
+            self._grant()
 
     def _give_back(self) -> None:
         for level in self._levels():

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 from inspect import isawaitable
-from types import TracebackType
 from typing import Any
 
 from symfonic.kernel.concurrency.tasks import finish_within
+from symfonic.kernel.contracts.closing import Closing
 
 CLOSE_TIMEOUT = 10.0
 """Seconds that each child has to close."""
 
 
-class ChildLifecycle:
+class ChildLifecycle(Closing):
     """Owns exactly the children it is given. Children that the caller built are never given to it.
 
     ``names`` are those the children were declared by, in the same order.
@@ -60,11 +60,3 @@ class ChildLifecycle:
         if isawaitable(closing) and not await finish_within(closing, self._close_timeout):
             name = self._names.get(id(child)) or getattr(child, "name", None) or type(child).__name__
             raise TimeoutError(f"the sub-agent {name!r} did not close within {self._close_timeout:g} s")
-
-    async def __aenter__(self) -> "ChildLifecycle":
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

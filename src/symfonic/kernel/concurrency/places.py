@@ -3,6 +3,9 @@
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 
 class Places:
@@ -21,20 +24,16 @@ class Places:
                 return
             waiter = Waiter()
             self._queue.append(waiter)
-        try:
-            await waiter.turn
-        except BaseException:
-            with self._lock:
-                if waiter.granted:
-                    self._give_back()
-                elif waiter in self._queue:  # it is not where its loop was found closed
-                    self._queue.remove(waiter)
-            raise
+        await waiter.wait(self._lock, self._give_back, lambda: self._forget(waiter))
 
     def release(self) -> None:
         """Give a place back."""
         with self._lock:
             self._give_back()
+
+    def _forget(self, waiter: "Waiter") -> None:
+        if waiter in self._queue:  # it is not where its loop was found closed
+            self._queue.remove(waiter)
 
     def _give_back(self) -> None:
         self._free += 1
@@ -52,6 +51,17 @@ class Waiter:
         self._loop = asyncio.get_running_loop()
         self.turn: asyncio.Future[None] = self._loop.create_future()
         self.granted: bool = False
+
+    async def wait(
+        self, lock: AbstractContextManager[Any], give_back: Callable[[], object], forget: Callable[[], object]
+    ) -> None:
+        """Wait for the turn. Where that ends otherwise, what was granted is given back, or the waiter forgotten."""
+        try:
+            await self.turn
+        except BaseException:
+            with lock:
+                give_back() if self.granted else forget()
+            raise
 
     def grant(self) -> bool:
         """Give the turn; whether that could be told: the loop may have closed."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from inspect import iscoroutinefunction
 from typing import Any
 
+from symfonic.kernel.concurrency.mailbox import Mailbox
 from symfonic.kernel.concurrency.tasks import put_down
 
 DRAIN_SECONDS = 5.0
@@ -15,8 +16,8 @@ DRAIN_SECONDS = 5.0
 _log = logging.getLogger("symfonic.runtime")
 
 
-class _Relayed:
-    """What `relayed` is where some observer is asynchronous."""
+class Relayed:
+    """An async context manager over observers, the asynchronous ones behind relays of their own."""
 
     __slots__ = ("_observers", "_relays")
 
@@ -44,25 +45,6 @@ class _Relayed:
             await put_down(tasks)
 
 
-class _Unchanged:
-    """What `relayed` is where no observer is asynchronous."""
-
-    __slots__ = ("_observers",)
-
-    def __init__(self, observers: tuple[Callable[[Any], Any], ...]) -> None:
-        self._observers = observers
-
-    async def __aenter__(self) -> tuple[Callable[[Any], Any], ...]:
-        return self._observers
-
-    async def __aexit__(self, *ended: object) -> None: ...
-
-
-def relayed(observers: tuple[Callable[[Any], Any], ...]) -> Any:
-    """An async context manager over the observers, the asynchronous ones behind relays of their own."""
-    return _Relayed(observers) if any(map(is_async, observers)) else _Unchanged(observers)
-
-
 def is_async(observer: Callable[[Any], Any]) -> bool:
     """Whether calling it gives a coroutine."""
     return iscoroutinefunction(observer) or iscoroutinefunction(getattr(observer, "__call__", None))  # noqa: B004
@@ -76,26 +58,18 @@ class Relay:
 
     def __init__(self, observer: Callable[[Any], Awaitable[object]]) -> None:
         self.observer = observer
-        self._loop = asyncio.get_running_loop()
-        self._events: asyncio.Queue[Any] = asyncio.Queue()
-        self._task = self._loop.create_task(self._pump())
+        self._events: Mailbox[Any] = Mailbox()
+        self._task = asyncio.get_running_loop().create_task(self._pump())
 
     def __call__(self, event: Any) -> None:
-        try:
-            here = asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            here = False
-        if here:
-            self._events.put_nowait(event)
-        else:
-            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+        self._events.put(event)
 
     def __eq__(self, other: object) -> bool:  # and no hash: an observer need not have one either
         return isinstance(other, Relay) and other.observer == self.observer
 
     def last(self) -> "asyncio.Task[None]":
         """No event comes after those that are here; the task that ends when the observer has taken them."""
-        self._events.put_nowait(_LAST)
+        self._events.put(_LAST)
         return self._task
 
     async def _pump(self) -> None:
