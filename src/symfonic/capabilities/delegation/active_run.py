@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from symfonic.capabilities.delegation.bounds import Bounds, Hook, check_covered
 from symfonic.capabilities.delegation.contracts import DelegationRecord
 from symfonic.capabilities.delegation.depth import coerce_depth
-from symfonic.kernel.contracts.ambient import Block, Place, standing
+from symfonic.kernel.contracts.ambient import Block, Standpoint, standing
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call, total
 from symfonic.kernel.contracts.observer import EventName, Observer
 
@@ -30,7 +30,7 @@ def active_run() -> "ActiveRun | None":
     if block is None:
         return None
     place = standing.get() if block.ended else block.value
-    return place.run if type(place) is Place else place
+    return place.run if type(place) is Standpoint else place
 
 
 class ActiveRun:
@@ -293,7 +293,7 @@ class RunScope(Block["ActiveRun"]):
         block = standing.var.get()
         around = None if block is None else standing.get() if block.ended else block.value
         identity = self._identity or (None if around is None else around.identity)
-        outer = around.run if type(around) is Place else around
+        outer = around.run if type(around) is Standpoint else around
         run = ActiveRun(coerce_depth(self._depth), self._scope, identity, outer, self._agent)
         if self._bounds is not None:
             run.tighten(self._bounds)

@@ -17,7 +17,7 @@ from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
 from symfonic.kernel.contracts.ambient import Ambient
 from symfonic.kernel.contracts.facts import fact
 
-_turns: Ambient["tuple[Turn, ...]"] = Ambient("symfonic_turns")
+_turns: Ambient["tuple[TurnTaken, ...]"] = Ambient("symfonic_turns")
 
 
 @fact
@@ -28,7 +28,7 @@ class Start:
     """
 
     name: str
-    query: str
+    task: str
     scope: Any
     depth: int
     lineage: tuple[str | None, str | None]
@@ -96,7 +96,7 @@ def in_own_scope(plan: CallPlan, target: Any) -> Starter:
                 "parent_run_id": child.lineage[1],
             }
             try:
-                response = plan.call(target, child.query, context)  # as in `CallPlan.answer`, with a frame less
+                response = plan.call(target, child.task, context)  # as in `CallPlan.answer`, with a frame less
                 while is_awaitable(response):
                     response = await response
                 response = await drained(response, target) if is_generator(response) else plan.read(response)
@@ -173,7 +173,7 @@ def _lending(child: Start, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any
     return work if slot is None else lent(slot, work)
 
 
-class Turn:
+class TurnTaken:
     """A delegation's place among those of one child. Compared by what it is, not by what it holds."""
 
     __slots__ = ("over", "places")
@@ -195,7 +195,7 @@ def few_at_once(start: Starter, most: int) -> Starter:
         if any(turn.places is places and not turn.over for turn in around):
             return await start(child)
         await places.acquire()
-        turn = Turn(places)
+        turn = TurnTaken(places)
         try:
             with _turns.open((*around, turn)):
                 return await start(child)

@@ -77,7 +77,7 @@ def settle(var: "ContextVar[Block[T] | None]", top: "Block[T]") -> "Block[T] | N
     return block
 
 
-class Place:
+class Standpoint:
     """An identity that is current inside a run, or outside any."""
 
     __slots__ = ("identity", "run")
@@ -88,4 +88,4 @@ class Place:
 
 
 standing: Ambient[Any] = Ambient("symfonic_standing")
-"""Where in its tree the code being executed stands: the innermost run, which has an identity, or a `Place` in it."""
+"""Where in its tree the code being executed stands: the innermost run, which has an identity, or a `Standpoint` in it."""

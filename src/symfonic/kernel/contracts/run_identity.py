@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from symfonic.kernel.contracts.ambient import Block, Place, standing
+from symfonic.kernel.contracts.ambient import Block, Standpoint, standing
 from symfonic.kernel.contracts.facts import fact
 
 _clock = threading.Lock()
@@ -50,7 +50,7 @@ def current_run_identity() -> RunIdentity | None:
     return None if place is None else place.identity
 
 
-class IdentityScope(Block[Place]):
+class IdentityScope(Block[Standpoint]):
     """A block in which an identity is current, inside the run around it."""
 
     __slots__ = ("_identity",)
@@ -60,7 +60,9 @@ class IdentityScope(Block[Place]):
 
     def __enter__(self) -> RunIdentity:  # type: ignore[override]
         around = standing.get()
-        Block.__init__(self, standing.var, Place(self._identity, around.run if isinstance(around, Place) else around))
+        Block.__init__(
+            self, standing.var, Standpoint(self._identity, around.run if isinstance(around, Standpoint) else around)
+        )
         Block.__enter__(self)
         return self._identity
 
