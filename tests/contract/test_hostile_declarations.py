@@ -127,3 +127,13 @@ def test_examples_of_any_kind_of_row_are_kept_as_a_tuple(examples: Any) -> None:
 def test_a_policy_of_another_type_is_refused_by_the_childs_name(policy: Any) -> None:
     with pytest.raises(ChildDeclarationError, match="policy of 'odd' must be a ChildPolicy"):
         SubAgent("odd", Child(), "Does odd things.", policy=policy)
+
+
+def test_a_name_that_cannot_be_hashed_is_a_name() -> None:
+    class Name(str):
+        __hash__ = None  # type: ignore[assignment]
+
+    class Child:
+        async def run(self, query: str) -> Any: ...
+
+    assert SubAgent(Name("odd"), Child(), "A child.").name == "odd"

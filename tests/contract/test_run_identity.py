@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+import subprocess
+import sys
 import time
 import uuid
 
@@ -87,6 +89,24 @@ def test_ten_thousand_ids_from_threads_are_all_different_while_the_clock_stands_
 
     assert len({run_id for ids in by_thread for run_id in ids}) == 10_000
     assert all(ids == sorted(ids) for ids in by_thread)
+
+
+def test_a_finalizer_that_runs_while_an_id_is_made_may_make_one_as_well() -> None:
+    program = """
+import gc
+from symfonic.kernel.contracts.run_identity import RunIdentity
+class Late:
+    def __init__(self): self.me = self
+    def __del__(self): made.append(RunIdentity.root().run_id)
+made = []
+gc.set_threshold(3)
+for _ in range(3000):
+    Late()
+    made.append(RunIdentity.root().run_id)
+gc.set_threshold(0)
+assert len(set(made)) == len(made) > 3000
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

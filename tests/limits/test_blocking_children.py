@@ -4,7 +4,7 @@ import asyncio
 import gc
 import threading
 from collections.abc import Iterator
-from functools import wraps
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,6 +59,28 @@ class Pieces(Answers):
         yield self.gate.work()
 
 
+class Partial(Answers):
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.run = partial(self._run, flag=True)  # type: ignore[method-assign,assignment]
+
+    def _run(self, query: str, *, flag: bool) -> Any:
+        return SimpleNamespace(final_response=self.gate.work())
+
+
+class Object(Answers):
+    class Run:
+        def __init__(self, gate: Gate) -> None:
+            self.gate = gate
+
+        def __call__(self, query: str) -> Any:
+            return SimpleNamespace(final_response=self.gate.work())
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__(gate)
+        self.run = Object.Run(gate)  # type: ignore[method-assign,assignment]
+
+
 def referred(gate: Gate) -> Any:
     return AgentRef(lambda: Answers(gate))
 
@@ -68,7 +90,7 @@ def nested(gate: Gate) -> Any:
     return Agent(ScriptedModel(CALL, "inner went on"), sub_agents=[SubAgent("child", Answers(gate), "Works.")])
 
 
-CHILDREN = [Answers, Fails, TakesAPrompt, Pieces, referred, nested]
+CHILDREN = [Answers, Fails, TakesAPrompt, Pieces, Partial, Object, referred, nested]
 
 
 @pytest.mark.parametrize("tree", [False, True], ids=["its own timeout", "one further up"])
@@ -133,6 +155,16 @@ async def test_without_a_clock_it_stays_on_the_loop_which_it_may_need() -> None:
     [record] = (await Agent(ScriptedModel(CALL, "done"), sub_agents=[timed]).run("go")).delegations
     assert record.outcome is DelegationOutcome.CHILD_FAILED
     assert "'Needs' needs a running event loop, so it must be async" in record.message
+
+
+async def test_a_childs_own_words_about_loops_are_its_own() -> None:
+    class Own:
+        def run(self, query: str) -> Any:
+            raise RuntimeError("no running event loop on mars")
+
+    timed = SubAgent("child", Own(), "Works.", policy=ChildPolicy(timeout=30))
+    [record] = (await Agent(ScriptedModel(CALL, "done"), sub_agents=[timed]).run("go")).delegations
+    assert record.message == "Sub-agent 'child' failed: no running event loop on mars"
 
 
 async def test_an_async_run_in_plain_clothes_stays_on_the_loop() -> None:

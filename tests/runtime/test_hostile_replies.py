@@ -53,7 +53,6 @@ REPLIES: dict[str, Any] = {
     "arguments that cannot be read": ModelReply("", (ToolCall("1", "run_agent", Raises()),)),
     "text that is nothing": ModelReply(None),  # type: ignore[arg-type]
     "text that is bytes": ModelReply(b"hi"),  # type: ignore[arg-type]
-    "text that raises": ModelReply(Text("hi")),
     "no reply": None,
     "a text": "hi",
     "a message": Message("assistant", "hi"),

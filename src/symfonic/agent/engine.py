@@ -10,6 +10,7 @@ from symfonic.agent.cutover.envelope import admit_invocation
 from symfonic.agent.cutover.result import AgentResult
 from symfonic.agent.cutover.tally import delegated_agents as _delegated_agents  # noqa: F401 - its documented place
 from symfonic.agent.cutover.tally import report_delegation
+from symfonic.agent.stream import EventStream
 from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.closing import Closing
@@ -20,7 +21,6 @@ from symfonic.kernel.contracts.options import Options, check_observers
 from symfonic.kernel.contracts.signatures import REMEMBERED, method_of, signature_of
 
 if TYPE_CHECKING:
-    from symfonic.agent.stream import EventStream
     from symfonic.capabilities.delegation.capability import DelegationCapability
 
 __all__ = ["AgentResponse", "AgentResult", "SymfonicAgent"]
@@ -110,7 +110,7 @@ class SymfonicAgent(Closing):
             **unknown,
         )
 
-    def stream(self, query: Any, **arguments: Any) -> "EventStream[AgentResult]":
+    def stream(self, query: Any, **arguments: Any) -> EventStream[AgentResult]:
         """Run, and see it happen: an async context manager that yields the run's events as they come.
 
             async with agent.stream("…") as events:
@@ -120,7 +120,6 @@ class SymfonicAgent(Closing):
         Leaving the block early ends the run. Takes the arguments of `run`, and raises where the events end what the
         run raises; ConfigurationError at once for observers that are none.
         """
-        from symfonic.agent.stream import EventStream
 
         check_observers("observers", arguments.get("observers") or ())
         return EventStream(lambda observe: self.run(query, **_observed(arguments, observe)))

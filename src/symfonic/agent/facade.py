@@ -1,17 +1,15 @@
 """`Agent`: the friendly face of one `SymfonicAgent`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symfonic.agent.engine import AgentResult, SymfonicAgent
+from symfonic.agent.stream import EventStream
 from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.observer import Observer
 from symfonic.kernel.contracts.options import Options
 from symfonic.models import resolve_model
-
-if TYPE_CHECKING:
-    from symfonic.agent.stream import EventStream
 
 __all__ = ["Agent", "AgentResult"]
 
@@ -86,7 +84,7 @@ class Agent(Closing):
         max_depth: int | None = None,
         limits: Limits | None = None,
         observers: tuple[Observer, ...] | None = None,
-    ) -> "EventStream[AgentResult]":
+    ) -> EventStream[AgentResult]:
         """Run, and see it happen; see `SymfonicAgent.stream`."""
         return self.engine.stream(prompt, scope=scope, max_depth=max_depth, limits=limits, observers=observers)
 

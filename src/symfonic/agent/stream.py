@@ -1,14 +1,14 @@
 """A run whose events are read while it goes on."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from symfonic.errors import SymfonicError
-from symfonic.kernel.concurrency.mailbox import Mailbox
-from symfonic.kernel.concurrency.tasks import put_down, started
 from symfonic.kernel.contracts.observer import Event
+
+if TYPE_CHECKING:  # an event loop is loaded with the first block
+    import asyncio
 
 T = TypeVar("T")
 
@@ -38,6 +38,9 @@ class EventStream(Generic[T]):
     async def __aenter__(self) -> Self:
         if self._task is not None:
             raise SymfonicError("an event stream is of one run: open another with agent.stream(...)")
+        from symfonic.kernel.concurrency.mailbox import Mailbox
+        from symfonic.kernel.concurrency.tasks import started
+
         self._events: Mailbox[Event | None] = Mailbox()
         self._task = started(self._run(self._events.put))
         self._task.add_done_callback(lambda _: self._events.put(None))
@@ -46,6 +49,8 @@ class EventStream(Generic[T]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        from symfonic.kernel.concurrency.tasks import put_down
+
         self._left = True
         if self._task is not None and not self._told:
             await put_down([self._task])  # which also logs an error that nobody has read

@@ -1,13 +1,10 @@
 """What a run of an agent comes to."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from symfonic.capabilities.delegation.contracts import DelegationRecord
+from symfonic.capabilities.delegation.contracts import DelegationRecord, Tally
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.messages import Message, Usage
-
-if TYPE_CHECKING:
-    from symfonic.capabilities.delegation.reports import Tally
 
 
 @fact
@@ -33,7 +30,7 @@ class AgentResult:
         return self.text
 
     @property
-    def tally(self) -> "Tally":
+    def tally(self) -> Tally:
         """The delegations of the whole tree, counted by outcome and by child."""
         from symfonic.capabilities.delegation.reports import tally
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from symfonic.capabilities.delegation.bounds import Bounds, Hook, check_covered
 from symfonic.capabilities.delegation.contracts import DelegationRecord
 from symfonic.capabilities.delegation.depth import coerce_depth
-from symfonic.kernel.contracts.ambient import Block, Standpoint, standing
+from symfonic.kernel.contracts.ambient import Block, Named, current_name, runs
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call, total
 from symfonic.kernel.contracts.observer import EventName, Observer
 
@@ -26,11 +26,10 @@ _log = logging.getLogger("symfonic.delegation")
 
 def active_run() -> "ActiveRun | None":
     """The run that this code is executing in, or None outside any."""
-    block = standing.var.get()
+    block = runs.var.get()
     if block is None:
         return None
-    place = standing.get() if block.ended else block.value
-    return place.run if type(place) is Standpoint else place
+    return runs.get() if block.ended else block.value
 
 
 class ActiveRun:
@@ -54,6 +53,7 @@ class ActiveRun:
         "_spent",
         "agent",
         "identity",
+        "named",
         "observers",
         "pass_through",
         "scope",
@@ -70,6 +70,7 @@ class ActiveRun:
     ) -> None:
         self.scope: Any = scope
         self.identity: RunIdentity | None = identity
+        self.named: Named | None = None
         self.agent: str = agent
         self._outer = outer
         self._open = True
@@ -281,8 +282,8 @@ class RunScope(Block["ActiveRun"]):
         agent: str = "",
         identity: "RunIdentity | None" = None,
     ) -> None:
-        self.var = standing.var
-        self.ended = False
+        self.var = runs.var
+        self.ended = None
         self._identity = identity
         self._depth = depth
         self._scope = scope
@@ -290,11 +291,10 @@ class RunScope(Block["ActiveRun"]):
         self._agent = agent
 
     def __enter__(self) -> ActiveRun:
-        block = standing.var.get()
-        around = None if block is None else standing.get() if block.ended else block.value
-        identity = self._identity or (None if around is None else around.identity)
-        outer = around.run if type(around) is Standpoint else around
-        run = ActiveRun(coerce_depth(self._depth), self._scope, identity, outer, self._agent)
+        outer = active_run()
+        own = self._identity
+        run = ActiveRun(coerce_depth(self._depth), self._scope, own or current_name(), outer, self._agent)
+        run.named = Named(own) if own is not None else None if outer is None else outer.named
         if self._bounds is not None:
             run.tighten(self._bounds)
         self.value = run

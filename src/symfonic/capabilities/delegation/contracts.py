@@ -1,5 +1,6 @@
 """What delegation is made of: the child's contract, declarations, and the record of what happened."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import field
 from enum import StrEnum
@@ -153,6 +154,19 @@ class DelegationRecord:
     def children(self) -> "tuple[DelegationRecord, ...]":
         """The child's own delegations, in the order they were made."""
         return self.trace.records if self.trace else ()
+
+
+@fact
+class Tally:
+    """The delegations of a whole tree, counted: by how they ended, and by the child that was asked."""
+
+    by_outcome: Counter[DelegationOutcome]
+    by_child: Counter[str]
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return sum(self.by_outcome.values())
 
 
 @fact

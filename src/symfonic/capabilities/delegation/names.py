@@ -16,9 +16,13 @@ LONGEST_NAME = 1000
 _SEPARATORS = str.maketrans({"_": "-", " ": "-"})
 
 
-@lru_cache(maxsize=1024)
 def normalised(text: str) -> str:
     """The form in which two names are compared: NFKC, case folded, unwrapped, ``_``, ``-`` and blanks alike."""
+    return _normalised(text if type(text) is str else str.__str__(text))
+
+
+@lru_cache(maxsize=1024)
+def _normalised(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text.strip(_ASCII_WRAPPING).lower().strip(_ASCII_WRAPPING).translate(_SEPARATORS)
     import unicodedata

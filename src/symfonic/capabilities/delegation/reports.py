@@ -6,25 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord
+from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord, Tally
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import LimitReachedError
-from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.text import class_name, encodable, error_text
 from symfonic.kernel.contracts.values import is_finished_run, plain
-
-
-@fact
-class Tally:
-    """The delegations of a whole tree, counted: by how they ended, and by the child that was asked."""
-
-    by_outcome: Counter[DelegationOutcome]
-    by_child: Counter[str]
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return sum(self.by_outcome.values())
 
 
 def walk(records: Iterable[DelegationRecord]) -> Iterator[DelegationRecord]:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from inspect import Parameter
 from types import AsyncGeneratorType, FunctionType, GeneratorType, MethodType
 from typing import Any, Final
@@ -293,10 +293,12 @@ def _read(run: Any, marked: bool) -> CallPlan:
 
 
 def _may_block(run: Any) -> bool:
-    """Whether this is a plain function, which may do its work before it returns."""
-    if not inspect.isroutine(run):
-        return False
+    """Whether this is plain code, which may do its work before it returns, in whatever it is wrapped."""
+    while isinstance(run, partial):
+        run = run.func
     function = inspect.unwrap(run)
+    if not inspect.isroutine(function):
+        function = getattr(type(function), "__call__", None)  # noqa: B004 - the function is wanted, not whether it is there
     return not inspect.iscoroutinefunction(function) and not inspect.isasyncgenfunction(function)
 
 

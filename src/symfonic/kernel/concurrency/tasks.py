@@ -6,7 +6,7 @@ siblings. Here every task gets its own outcome, and one that swallowed a cancell
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from symfonic.errors import OverrunError
@@ -37,53 +37,51 @@ async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyn
     group = _Group(loop.create_future(), len(calls))
     tasks = []
     for call in calls:  # no comprehension: its cells would live as long as the tasks
-        tasks.append(loop.create_task(group.member(call)))
+        task = loop.create_task(group.member(call))
+        task.add_done_callback(group.ended)
+        tasks.append(task)
     try:
         await group.finished
+        for task in tasks:
+            if not task.done():  # a task factory of the loop's may have made it longer than its call
+                await asyncio.wait(tasks)
     except asyncio.CancelledError:
         await put_down(tasks)
         raise
     finally:
-        for task in tasks:
+        for task, call in zip(tasks, calls, strict=True):
             if not task.done():  # this was closed, and cannot wait
                 task.cancel()
+            else:
+                call.close()  # it may never have begun
     return _outcomes(tasks)
 
 
 class _Group:
-    """What tells when all of some tasks have ended. The last one says so itself: a callback would be a round later."""
+    """What tells when all of some tasks have ended.
 
-    __slots__ = ("_running", "finished")
+    The last one says so itself: a callback would be heard one round of the loop later. Callbacks count all the same,
+    for a task that was cancelled before its first step, or ended by a task factory of the loop's, never gets to it.
+    """
+
+    __slots__ = ("_running", "_still_there", "finished")
 
     def __init__(self, finished: "asyncio.Future[None]", size: int) -> None:
         self.finished = finished
-        self._running = size
+        self._running = self._still_there = size
 
-    def member(self, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        """The call, for a task. It has begun: one that is cancelled before its task's first step says so as well."""
-        member = self._member(call)
-        member.send(None)
-        return member
-
-    async def _member(self, call: Coroutine[Any, Any, T]) -> T:
+    async def member(self, call: Coroutine[Any, Any, T]) -> T:
         try:
-            await _BEGUN
             return await call
         finally:
-            call.close()  # where it has ended that does nothing
             self._running -= 1
             if not self._running and not self.finished.done():
                 self.finished.set_result(None)
 
-
-class _Begun:
-    """Something to wait for once, for the step that a task will make."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        yield
-
-
-_BEGUN = _Begun()
+    def ended(self, _: "asyncio.Task[Any]") -> None:
+        self._still_there -= 1
+        if not self._still_there and not self.finished.done():
+            self.finished.set_result(None)
 
 
 async def run_within(seconds: float, work: Awaitable[T], late: Exception | None = None) -> T:

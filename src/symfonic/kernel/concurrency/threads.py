@@ -8,6 +8,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import inspect
+import re
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
@@ -18,7 +19,8 @@ from symfonic.kernel.concurrency.tasks import put_down
 
 T = TypeVar("T")
 
-_NO_LOOP = ("no running event loop", "no current event loop")
+_NO_LOOP = re.compile(r"no running event loop|There is no current event loop in thread '.*'\.")
+"""What asyncio says, word for word; a call's own words are not replaced."""
 
 _way_back: ContextVar["_WayBack | None"] = ContextVar("symfonic_way_back", default=None)
 
@@ -55,7 +57,7 @@ async def run_in_thread(call: Callable[[], T], name: str) -> T:
             _abandon(result.result())  # it came just now, and goes unheard
         raise
     except RuntimeError as error:
-        if not any(text in str(error) for text in _NO_LOOP):
+        if not _NO_LOOP.fullmatch(str(error)):
             raise
         _abandon_stranded(error)
         told = f"{name!r} needs a running event loop, so it must be async: define it with 'async def'"

@@ -1,8 +1,9 @@
 """What is current for the code being executed, restored on every exit."""
 
 from contextvars import ContextVar, Token
+from itertools import count
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -35,16 +36,19 @@ class Ambient(Generic[T]):
 
 
 class Block(Generic[T]):
-    """One stretch of execution in which a value is current. Used once."""
+    """One stretch of execution in which a value is current. Used once; ``ended`` is None until it is."""
 
     __slots__ = ("ended", "outer", "token", "value", "var")
 
     def __init__(self, var: "ContextVar[Block[T] | None]", value: T) -> None:
         self.var = var
         self.value: T = value
-        self.ended: bool = False
+        self.ended: bool | None = None
 
     def __enter__(self) -> T:
+        if self.ended is not None:
+            raise RuntimeError("this scope was entered before: open another")
+        self.ended = False
         outer = self.var.get()
         self.outer: Block[T] | None = settle(self.var, outer) if outer is not None and outer.ended else outer
         self.token: Token[Block[T] | None] = self.var.set(self)
@@ -77,15 +81,41 @@ def settle(var: "ContextVar[Block[T] | None]", top: "Block[T]") -> "Block[T] | N
     return block
 
 
-class Standpoint:
-    """An identity that is current inside a run, or outside any."""
+_opened = count(1)
 
-    __slots__ = ("identity", "run")
 
-    def __init__(self, identity: Any, run: Any) -> None:
+class Standing(Protocol):
+    """A run, as far as who is current can be told from it."""
+
+    @property
+    def named(self) -> "Named | None":
+        """The innermost identity of this run and those around it, or None."""
+        ...
+
+
+class Named:
+    """An identity that was made current; the later one of two is the inner one."""
+
+    __slots__ = ("identity", "serial")
+
+    def __init__(self, identity: Any) -> None:
         self.identity: Any = identity
-        self.run: Any = run
+        self.serial: int = next(_opened)
 
 
-standing: Ambient[Any] = Ambient("symfonic_standing")
-"""Where in its tree the code being executed stands: the innermost run, which has an identity, or a `Standpoint` in it."""
+runs: Ambient[Any] = Ambient("symfonic_active_run")
+"""The innermost run, a `Standing`."""
+
+names: Ambient[Named] = Ambient("symfonic_run_identity")
+"""The innermost identity that was made current without a run."""
+
+
+def current_name() -> Any:
+    """The identity that is current, or None: a run's, or one made current inside it, whichever is the inner one."""
+    block = runs.var.get()
+    run = None if block is None else runs.get() if block.ended else block.value
+    of_run = None if run is None else run.named
+    alone = names.get() if names.var.get() is not None else None
+    if alone is None or (of_run is not None and of_run.serial > alone.serial):
+        return None if of_run is None else of_run.identity
+    return alone.identity

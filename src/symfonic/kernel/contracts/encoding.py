@@ -4,7 +4,9 @@ from typing import Any
 
 
 def encodable(text: str) -> str:
-    """The same text with lone surrogates replaced by U+FFFD, so that it can always be encoded."""
+    """The same text, as a plain str, with lone surrogates replaced by U+FFFD, so that it can always be encoded."""
+    if type(text) is not str:
+        text = str.__str__(text)
     if text.isascii():
         return text
     try:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from operator import attrgetter
+from reprlib import recursive_repr
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
 T = TypeVar("T")
@@ -50,7 +51,9 @@ def _init(made: Any, own: tuple[Field[Any], ...]) -> Any:
 
 def _values(own: tuple[Field[Any], ...]) -> Callable[[Any], Any]:
     compared = [each.name for each in own if each.compare]
-    return attrgetter(*compared) if compared else lambda _: ()
+    if len(compared) > 1:
+        return attrgetter(*compared)
+    return lambda self: tuple(getattr(self, name) for name in compared)  # so that values are compared as a tuple's are
 
 
 def _eq(self: Any, other: object) -> Any:
@@ -63,6 +66,7 @@ def _hash(self: Any) -> int:
     return hash((self.__class__, self.__fact_values__(self)))
 
 
+@recursive_repr()
 def _repr(self: Any) -> str:
     shown = (f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
     return f"{self.__class__.__qualname__}({', '.join(shown)})"
@@ -81,5 +85,5 @@ def _getstate(self: Any) -> list[Any]:
 
 
 def _setstate(self: Any, state: list[Any]) -> None:
-    for each, value in zip(fields(self), state, strict=True):
+    for each, value in zip(fields(self), state, strict=False):  # as `dataclasses` has it
         object.__setattr__(self, each.name, value)

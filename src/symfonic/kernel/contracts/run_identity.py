@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 
-from symfonic.kernel.contracts.ambient import Block, Standpoint, standing
+from symfonic.kernel.contracts.ambient import Block, Named, current_name, names
 from symfonic.kernel.contracts.facts import fact
 
-_clock = threading.Lock()
+_clock = threading.RLock()  # re-entrant: the garbage collector may run a finalizer that makes an id as well
 _last_tick = 0
 _random: Iterator[int] = iter(())
 _AT_ONCE = 4096
@@ -43,28 +43,21 @@ class RunIdentity:
 
 def current_run_identity() -> RunIdentity | None:
     """The identity of the run that this code is executing in, or None outside any."""
-    block = standing.var.get()
-    if block is None:
-        return None
-    place = standing.get() if block.ended else block.value
-    return None if place is None else place.identity
+    identity: RunIdentity | None = current_name()
+    return identity
 
 
-class IdentityScope(Block[Standpoint]):
+class IdentityScope(Block[Named]):
     """A block in which an identity is current, inside the run around it."""
 
-    __slots__ = ("_identity",)
+    __slots__ = ()
 
     def __init__(self, identity: RunIdentity) -> None:
-        self._identity = identity
+        Block.__init__(self, names.var, Named(identity))
 
     def __enter__(self) -> RunIdentity:  # type: ignore[override]
-        around = standing.get()
-        Block.__init__(
-            self, standing.var, Standpoint(self._identity, around.run if isinstance(around, Standpoint) else around)
-        )
-        Block.__enter__(self)
-        return self._identity
+        identity: RunIdentity = Block.__enter__(self).identity
+        return identity
 
 
 def run_identity_scope(identity: RunIdentity) -> AbstractContextManager[RunIdentity]:
@@ -99,7 +92,7 @@ def new_run_id() -> str:
 def _forked() -> None:
     """A child process has random numbers of its own, and no thread of its parent's that could hold the lock."""
     global _clock, _random
-    _clock, _random = threading.Lock(), iter(())
+    _clock, _random = threading.RLock(), iter(())
 
 
 if hasattr(os, "register_at_fork"):

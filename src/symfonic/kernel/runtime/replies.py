@@ -6,7 +6,7 @@ from typing import Any
 from symfonic.kernel.contracts.messages import ToolCall
 from symfonic.kernel.contracts.model import ModelReply
 from symfonic.kernel.contracts.text import encodable
-from symfonic.kernel.runtime.plan import encodable_value
+from symfonic.kernel.runtime.plan import FrozenDict, encodable_value, frozen
 
 _MOST = 2**63
 """Tokens in a count: what has more bits may be more than Python prints."""
@@ -19,27 +19,22 @@ def checked(reply: Any) -> ModelReply:
             return reply
         text, model = reply.text, reply.model
     else:
+        reply = _read_once(reply)
         _check(reply)
         text, model = encodable(reply.text), encodable(reply.model)
     calls = _with_unique_ids(reply.tool_calls) if reply.tool_calls else ()
     return ModelReply(text, calls, reply.input_tokens, reply.output_tokens, model)
 
 
-def copied(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls for those who watch, who may change nothing."""
-    return tuple(ToolCall(call.id, call.name, encodable_arguments(call)) for call in calls)
-
-
-def encodable_arguments(call: ToolCall) -> Any:
-    """A copy of a call's arguments, in encodable text."""
-    arguments = call.arguments
+def unchangeable(arguments: Any) -> Any:
+    """A copy of a call's arguments in encodable text, which nobody can change: they are part of the conversation."""
     try:
         if type(arguments) is not dict:
-            return encodable_value(arguments)
+            return frozen(encodable_value(arguments))
         for key, value in arguments.items():  # what is nearly always sent is a few plain texts
             if not (type(key) is type(value) is str and key.isascii() and value.isascii()):
-                return encodable_value(arguments)
-        return arguments.copy()
+                return frozen(encodable_value(arguments))
+        return FrozenDict(arguments)
     except RecursionError:  # refused like any other text that is no JSON object
         return "(nested too deeply)"
 
@@ -58,9 +53,16 @@ def _is_plain(reply: ModelReply) -> bool:
     )
 
 
-def _check(reply: Any) -> None:
+def _read_once(reply: Any) -> ModelReply:
+    """The reply itself, or what a subclass says now: what it says later is not what was checked."""
     if not isinstance(reply, ModelReply):
         raise TypeError(f"it returned {type(reply).__name__}, expected ModelReply")
+    if type(reply) is ModelReply:
+        return reply
+    return ModelReply(reply.text, reply.tool_calls, reply.input_tokens, reply.output_tokens, reply.model)
+
+
+def _check(reply: ModelReply) -> None:
     if not isinstance(reply.text, str):
         raise TypeError(f"its reply's text is {type(reply.text).__name__}, expected str")
     if not isinstance(reply.model, str):
@@ -82,15 +84,16 @@ def _with_unique_ids(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
     seen: set[str] = set()
     unique = []
     for number, call in enumerate(calls, 1):
-        if not isinstance(call, ToolCall) or not isinstance(call.name, str) or not isinstance(call.id, _TEXT_OR_NONE):
-            raise TypeError(f"its reply has {call!r} for a tool call, expected ToolCall with text for id and name")
-        call_id, name = call.id or f"call_{number}", call.name
-        if not (call_id.isascii() and name.isascii()):
-            call_id, name = encodable(call_id), encodable(name)
+        if not isinstance(call, ToolCall):
+            raise TypeError(f"its reply has {call!r} for a tool call, expected ToolCall")
+        call_id, name, arguments = call.id, call.name, call.arguments
+        if not isinstance(name, str) or not isinstance(call_id, _TEXT_OR_NONE):
+            raise TypeError(f"its reply has {call!r} for a tool call, expected text for id and name")
+        call_id, name = encodable(call_id or f"call_{number}"), encodable(name)
         while call_id in seen:
             call_id = f"{call_id}_{number}"
         seen.add(call_id)
-        unique.append(ToolCall(call_id, name, encodable_arguments(call)))
+        unique.append(ToolCall(call_id, name, unchangeable(arguments)))
     return tuple(unique)
 
 

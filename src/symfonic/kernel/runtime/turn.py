@@ -14,7 +14,7 @@ from symfonic.kernel.contracts.observer import EventName
 from symfonic.kernel.contracts.text import error_text, to_text
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError, Plan
-from symfonic.kernel.runtime.replies import checked, copied, encodable_arguments
+from symfonic.kernel.runtime.replies import checked
 
 _FAILED = Usage(model_calls=1)
 
@@ -100,13 +100,13 @@ class Turn:
             run.spend(cost)
             if run.observers:
                 said = reply or ModelReply()
-                run.tell("ModelAnswered", said.text, copied(said.tool_calls), cost, problem, said.model)
+                run.tell("ModelAnswered", said.text, said.tool_calls, cost, problem, said.model)
 
     async def _execute(self, call: ToolCall, offered: tuple[Tool, ...], run: Run) -> Message:
         """Carry a call out; whatever happens is told in what the model reads."""
         current_tool_call.set(call.id)  # in a task of its own, so there is nothing to restore
         if run.observers:
-            run.tell("ToolStarted", call.name, encodable_arguments(call))
+            run.tell("ToolStarted", call.name, call.arguments)
         text, failed = "cancelled", True
         try:
             tool = self.plan.find(call.name, offered)
