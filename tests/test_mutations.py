@@ -29,8 +29,8 @@ class Mutation(NamedTuple):
 
 
 DEPTH_CHECK = """\
-            if not policy.admits(parent_depth):
-                return call.refused(DelegationOutcome.REFUSED_DEPTH, policy.refusal())
+            if not ceiling.admits(parent_depth):
+                return call.refused(DelegationOutcome.REFUSED_DEPTH, ceiling.refusal())
 """
 NAME_CHECK = """\
             if name not in self.roster:

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import logging
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,6 +176,16 @@ def test_a_prebuilt_child_takes_its_arguments_in_the_documented_order() -> None:
 
     assert (child.name, child.agent, child.description, child.when_to_use) == ("a", agent, "Does a.", "For a.")
     assert PrebuiltChild(name="a", agent=agent, description="Does a.").when_to_use is None
+
+
+def test_a_refusal_is_known_by_its_name_and_an_unknown_child_is_one() -> None:
+    named = {outcome for outcome in DelegationOutcome if outcome.value.startswith("refused_")}
+    assert {outcome for outcome in DelegationOutcome if outcome.refused} == named | {DelegationOutcome.UNKNOWN_CHILD}
+
+
+def test_the_docs_know_every_outcome() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "children.md").read_text(encoding="utf-8")
+    assert [outcome.value for outcome in DelegationOutcome if outcome.value not in text] == []
 
 
 @pytest.mark.parametrize(

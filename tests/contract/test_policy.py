@@ -161,3 +161,10 @@ async def test_a_lineage_told_inside_a_run_cannot_leave_the_tree() -> None:
 
     result = await SymfonicAgent(ScriptedModel(tool_call("work"), "over"), tools=[work]).run("go")
     assert [(each.root_run_id, each.parent_run_id) for each in ran] == [(result.run_id, result.run_id)]
+
+
+async def test_an_argument_of_the_agent_is_refused_by_a_run_which_would_not_read_it() -> None:
+    agent = SymfonicAgent(ScriptedModel("fine"))
+    with pytest.raises(ConfigurationError, match="'sub_agents' is not read by a run"):
+        await agent.run("go", sub_agents=[1])
+    assert (await agent.run("go", sub_agents=None)).text == "fine"

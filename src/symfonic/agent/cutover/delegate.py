@@ -1,12 +1,13 @@
 """One agent, folded: its tools and children compiled into a plan, and the way of a run through it."""
 
 import logging
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from symfonic.agent.cutover.envelope import admit_invocation
+from symfonic.agent.cutover.envelope import admit_invocation, refuse_unknown
 from symfonic.agent.cutover.result import AgentResult
 from symfonic.agent.cutover.tally import delegated_agents
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
@@ -28,6 +29,8 @@ from symfonic.kernel.runtime.registry import ToolRegistry
 if TYPE_CHECKING:
     from symfonic.capabilities.delegation.capability import DelegationCapability
     from symfonic.kernel.runtime.turn import Turn
+
+_Run: TypeAlias = AbstractContextManager[ActiveRun]
 
 _log = logging.getLogger("symfonic.runtime")
 _DEFAULTS, _CONTEXT, _NO_TOOLS = Options(), DelegationContext(), ToolRegistry()
@@ -103,33 +106,27 @@ class KernelDelegate:
             "limits": limits,
             "observers": observers,
         }
-        admit_invocation({**arguments, **unknown} if unknown else arguments)
+        admit_invocation(arguments)
+        if unknown:
+            refuse_unknown(unknown)
         if observers is not None:
             check_observers("observers", observers)
         around = active_run()
         bounds = self._bounds(around, max_depth, limits, observers or ())
-        lineage = (root_run_id, parent_run_id)
+        where = (around, scope, agent_depth, (root_run_id, parent_run_id))
         if bounds.observers:
-            return self._relayed(query, around, scope, agent_depth, lineage, bounds)
-        return self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
+            return self._relayed(query, partial(self._place, *where), bounds)
+        return self._converse(query, self._place(*where, bounds), bounds)
 
-    async def _relayed(
-        self,
-        query: Any,
-        around: ActiveRun | None,
-        scope: Any,
-        agent_depth: Any,
-        lineage: tuple[str | None, str | None],
-        bounds: Bounds,
-    ) -> AgentResult:
+    async def _relayed(self, query: Any, place: "Callable[[Bounds], _Run]", bounds: Bounds) -> AgentResult:
         """Run with observers; those that are asynchronous are waited for at the end."""
         from symfonic.kernel.concurrency.relay import Relayed, is_async
 
         if not any(map(is_async, bounds.observers)):
-            return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
+            return await self._converse(query, place(bounds), bounds)
         async with Relayed(bounds.observers) as told:
             bounds = replace(bounds, observers=told)
-            return await self._told(query, self._place(around, scope, agent_depth, lineage, bounds), bounds)
+            return await self._converse(query, place(bounds), bounds)
 
     def _place(
         self,
@@ -138,7 +135,7 @@ class KernelDelegate:
         agent_depth: Any,
         lineage: tuple[str | None, str | None],
         bounds: Bounds,
-    ) -> AbstractContextManager[ActiveRun]:
+    ) -> _Run:
         """The run that the roster opened for this call, or else the scope of one of its own."""
         if around is None or not around.adopt(coerce_depth(agent_depth), lineage[1]):
             return self._delegation_scope(around, agent_depth, scope, bounds, self._identity(*lineage))
@@ -172,7 +169,7 @@ class KernelDelegate:
 
     def _delegation_scope(
         self, around: ActiveRun | None, agent_depth: Any, scope: Any, bounds: Bounds, identity: RunIdentity
-    ) -> AbstractContextManager[ActiveRun]:
+    ) -> _Run:
         """Open the run's scope at its depth: inside a run at least one deeper than that, else as told."""
         depth = coerce_depth(agent_depth)
         if around is not None and depth <= around.depth:
@@ -189,7 +186,7 @@ class KernelDelegate:
         self._turn = Turn(self.model, self.plan, self.options.max_steps)
         return self._turn
 
-    async def _told(self, query: Any, place: AbstractContextManager[ActiveRun], bounds: Bounds) -> AgentResult:
+    async def _converse(self, query: Any, place: _Run, bounds: Bounds) -> AgentResult:
         """Run to the answer, between the event that it starts and the one that says how it ended."""
         messages = [*self._opening, Message("user", task_text(query))]
         outermost = None if delegated_agents.get() is not None else delegated_agents.set({})

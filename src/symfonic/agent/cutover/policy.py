@@ -3,7 +3,7 @@
 _DELEGATE = "symfonic.agent.cutover.delegate.KernelDelegate"
 
 ADMITTED_ARGUMENTS: dict[str, str] = {
-    "query": f"{_DELEGATE}._told",
+    "query": f"{_DELEGATE}._converse",
     "scope": f"{_DELEGATE}._delegation_scope",
     "agent_depth": f"{_DELEGATE}._delegation_scope",
     "max_depth": f"{_DELEGATE}._bounds",

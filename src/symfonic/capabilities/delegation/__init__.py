@@ -1,8 +1,7 @@
 """Delegation: a parent's run hands a task to a named child and reads the answer as a value.
 
-Reads top to bottom: errors <- bounds <- contracts <- {depth, names, budget, runner_adapter} <- active_run
-<- {context, policies, call, admission} <- {roster, lifecycle, reports} <- {tools, declarations} <- capability.
-Imports the standard library alone; each name is resolved when it is first used.
+Which module may import which is in tests/test_architecture.py. Imports the standard library alone; each name is resolved
+when it is first used.
 """
 
 from importlib import import_module

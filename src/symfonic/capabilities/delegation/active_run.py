@@ -5,6 +5,7 @@ The active run is ambient: seen by everything inside it, in tasks and threads th
 
 import logging
 import time
+from contextvars import ContextVar
 from inspect import isawaitable, iscoroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -282,8 +283,8 @@ class RunScope(Block["ActiveRun"]):
         agent: str = "",
         identity: "RunIdentity | None" = None,
     ) -> None:
-        self.var = runs.var
-        self.ended = None
+        self.var: ContextVar[Block[ActiveRun] | None] = runs.var
+        self.ended: bool | None = None
         self._identity = identity
         self._depth = depth
         self._scope = scope

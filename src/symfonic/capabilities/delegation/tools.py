@@ -72,9 +72,9 @@ class DelegationTools:
 
     async def list_agents(self) -> str:
         """The sub-agents, one line each; at the ceiling the refusal: there is nothing to choose from."""
-        policy = self._ceiling(active_run())
-        if not policy.admits(self.context.current_depth()):
-            return policy.refusal()
+        ceiling = self._ceiling(active_run())
+        if not ceiling.admits(self.context.current_depth()):
+            return ceiling.refusal()
         return f"Available sub-agents:\n{self.roster.describe()}"
 
     async def delegate(self, name: str, task: Any) -> DelegationRecord:
@@ -85,10 +85,10 @@ class DelegationTools:
         call = Call(name, task)
         try:
             parent_depth = self.context.current_depth()
-            policy = self._ceiling(call.caller)
-            call.depth, call.ceiling = policy.child_depth(parent_depth), policy.max_depth
-            if not policy.admits(parent_depth):
-                return call.refused(DelegationOutcome.REFUSED_DEPTH, policy.refusal())
+            ceiling = self._ceiling(call.caller)
+            call.depth, call.ceiling = ceiling.child_depth(parent_depth), ceiling.max_depth
+            if not ceiling.admits(parent_depth):
+                return call.refused(DelegationOutcome.REFUSED_DEPTH, ceiling.refusal())
             if name not in self.roster:
                 return call.refused(DelegationOutcome.UNKNOWN_CHILD, self._unknown(name))
             scope = narrowed(self.roster.policy(call.name), self.context.current_scope())
@@ -141,7 +141,7 @@ class DelegationTools:
         own, enclosing = self.depth, caller.max_depth if caller is not None else None
         if own is not None and (enclosing is None or own.max_depth <= enclosing):
             return own
-        return _policy(DEFAULT_MAX_DEPTH if enclosing is None else enclosing)
+        return _depth_policy(DEFAULT_MAX_DEPTH if enclosing is None else enclosing)
 
     def _unknown(self, name: Any) -> str:
         text = spelled(name)
@@ -153,7 +153,7 @@ class DelegationTools:
 
 
 @lru_cache
-def _policy(max_depth: int) -> DepthPolicy:
+def _depth_policy(max_depth: int) -> DepthPolicy:
     return DepthPolicy(max_depth)
 
 

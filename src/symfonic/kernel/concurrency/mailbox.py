@@ -1,7 +1,8 @@
 """What is put in from any thread and taken out on one event loop, in order."""
 
 import asyncio
-from typing import Generic, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -14,7 +15,7 @@ class Mailbox(Generic[T]):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[T] = asyncio.Queue()
-        self.get = self._queue.get
+        self.get: Callable[[], Coroutine[Any, Any, T]] = self._queue.get
 
     def put(self, item: T) -> None:
         """Put something in, without waiting. Raises RuntimeError from another thread once the loop has closed."""

@@ -41,7 +41,7 @@ class Block(Generic[T]):
     __slots__ = ("ended", "outer", "token", "value", "var")
 
     def __init__(self, var: "ContextVar[Block[T] | None]", value: T) -> None:
-        self.var = var
+        self.var: ContextVar[Block[T] | None] = var
         self.value: T = value
         self.ended: bool | None = None
 

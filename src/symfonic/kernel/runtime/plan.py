@@ -105,7 +105,7 @@ def _refuse(*_: Any, **__: Any) -> Any:
 _REFUSE: Any = _refuse  # in the place of methods of any type
 
 
-class FrozenDict(dict[str, Any]):
+class _FrozenDict(dict[str, Any]):
     """A dictionary that JSON encoders take for one, and that nobody changes: models are shown the plan's own."""
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _REFUSE
@@ -133,19 +133,24 @@ class _FrozenList(list[Any]):
 _ATOMS = frozenset({str, bool, int, float, type(None)})
 
 
+def frozen_flat(value: dict[str, Any]) -> Mapping[str, Any]:
+    """What `frozen` makes of a dictionary that holds nothing but texts, numbers, booleans and None."""
+    return _FrozenDict(value)
+
+
 def frozen(value: Any) -> Any:
     """A copy of the value with its dictionaries and lists unchangeable, all the way down."""
-    if type(value) is FrozenDict or type(value) is _FrozenList:
+    if type(value) is _FrozenDict or type(value) is _FrozenList:
         return value
     if type(value) is dict or isinstance(value, Mapping):
-        return FrozenDict({key: item if type(item) in _ATOMS else frozen(item) for key, item in value.items()})
+        return _FrozenDict({key: item if type(item) in _ATOMS else frozen(item) for key, item in value.items()})
     if isinstance(value, list | tuple):
         return _FrozenList([item if type(item) in _ATOMS else frozen(item) for item in value])
     return value if type(value) in _ATOMS else copy.deepcopy(value)
 
 
 def _parsed(name: str, sent: Mapping[str, Any] | str | None) -> Mapping[str, Any]:
-    if type(sent) is FrozenDict or isinstance(sent, Mapping):
+    if type(sent) is _FrozenDict or isinstance(sent, Mapping):
         return {
             key if type(key) is str else str(key): item if type(item) in _ATOMS else copy.deepcopy(item)
             for key, item in sent.items()

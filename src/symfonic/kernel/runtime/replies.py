@@ -6,7 +6,7 @@ from typing import Any
 from symfonic.kernel.contracts.messages import ToolCall
 from symfonic.kernel.contracts.model import ModelReply
 from symfonic.kernel.contracts.text import encodable
-from symfonic.kernel.runtime.plan import FrozenDict, encodable_value, frozen
+from symfonic.kernel.runtime.plan import encodable_value, frozen, frozen_flat
 
 _MOST = 2**63
 """Tokens in a count: what has more bits may be more than Python prints."""
@@ -34,7 +34,7 @@ def unchangeable(arguments: Any) -> Any:
         for key, value in arguments.items():  # what is nearly always sent is a few plain texts
             if not (type(key) is type(value) is str and key.isascii() and value.isascii()):
                 return frozen(encodable_value(arguments))
-        return FrozenDict(arguments)
+        return frozen_flat(arguments)
     except RecursionError:  # refused like any other text that is no JSON object
         return "(nested too deeply)"
 

@@ -1,9 +1,7 @@
 """The turn loop: model, tools, model … until a reply without tool calls."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any, Protocol, overload
+from typing import Any, Protocol
 
 from symfonic.errors import MaxStepsError, ModelError
 from symfonic.kernel.concurrency.tasks import run_together
@@ -13,6 +11,7 @@ from symfonic.kernel.contracts.model import Model, ModelReply
 from symfonic.kernel.contracts.observer import EventName
 from symfonic.kernel.contracts.text import error_text, to_text
 from symfonic.kernel.contracts.tool import Tool
+from symfonic.kernel.runtime.conversation import Conversation
 from symfonic.kernel.runtime.plan import BadCallError, Plan
 from symfonic.kernel.runtime.replies import checked
 
@@ -77,7 +76,7 @@ class Turn:
                 messages.append(answer)
         raise MaxStepsError(f"stopped after {self.max_steps} model calls without an answer (options.max_steps)")
 
-    async def _ask(self, messages: "Conversation", offered: tuple[Tool, ...], run: Run) -> ModelReply:
+    async def _ask(self, messages: Conversation, offered: tuple[Tool, ...], run: Run) -> ModelReply:
         run.admit_model_call()
         if run.observers:
             run.tell("ModelCalled", len(messages))
@@ -122,39 +121,6 @@ class Turn:
             if run.observers:
                 run.tell("ToolFinished", call.name, text, failed)
         return _tool_message(call, text)
-
-
-class Conversation(Sequence[Message]):
-    """The messages so far, as a model sees them: the run goes on writing behind its back, but not into this.
-
-    A view, not a copy: a long conversation would be copied whole at every step.
-    """
-
-    __slots__ = ("_length", "_messages")
-
-    def __init__(self, messages: list[Message]) -> None:
-        self._messages = messages
-        self._length = len(messages)
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | Sequence[Message]:
-        if isinstance(index, slice):
-            return [self._messages[i] for i in range(*index.indices(self._length))]
-        if not -self._length <= index < self._length:
-            raise IndexError(f"message {index} of {self._length}")
-        return self._messages[index if index >= 0 else index + self._length]
-
-    def __iter__(self) -> Iterator[Message]:
-        return islice(self._messages, self._length)
-
-    def __repr__(self) -> str:
-        return f"Conversation({list(self)!r})"
 
 
 def _tool_message(call: ToolCall, text: str) -> Message:
