@@ -185,7 +185,7 @@ def test_a_refusal_is_known_by_its_name_and_an_unknown_child_is_one() -> None:
 
 def test_the_docs_know_every_outcome() -> None:
     text = (Path(__file__).parents[2] / "docs" / "children.md").read_text(encoding="utf-8")
-    assert [outcome.value for outcome in DelegationOutcome if outcome.value not in text] == []
+    assert [outcome.name for outcome in DelegationOutcome if f"| `{outcome.name}` |" not in text] == []
 
 
 @pytest.mark.parametrize(

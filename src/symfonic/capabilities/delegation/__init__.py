@@ -1,7 +1,7 @@
 """Delegation: a parent's run hands a task to a named child and reads the answer as a value.
 
-Which module may import which is in tests/test_architecture.py. Imports the standard library alone; each name is resolved
-when it is first used.
+Which module may import which is in tests/test_architecture.py. Imports the standard library alone; each name is
+resolved when it is first used.
 """
 
 from importlib import import_module
