@@ -53,7 +53,7 @@ $(DEMO)/ready: pyproject.toml | python
 $(TEST)/ready: pyproject.toml | python
 	$(PYTHON) -m venv --clear $(TEST)
 	$(TEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(TEST)/bin/python -m pip install --quiet --editable '.[cli,cost,langchain,openai,retries]' --group dev
+	$(TEST)/bin/python -m pip install --quiet --editable '.[cli,cost,langchain,openai,otel,pydantic-ai,retries]' --group dev
 	@touch $@
 
 $(BENCH)/symfonic/ready: pyproject.toml $(shell find src -name '*.py')

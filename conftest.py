@@ -97,7 +97,7 @@ pytest_collect_file = Sybil(
         CodeBlockParser("toml", _save_toml),
         CodeBlockParser("console", _run_console),
     ],
-    patterns=["README.md", "docs/*.md"],
+    patterns=["README.md", "docs/*.md", "docs/*/*.md"],
     document_types={".md": Document},
     setup=_open_folder,
     teardown=_close_folder,

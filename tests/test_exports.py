@@ -8,7 +8,8 @@ import pytest
 PUBLIC = {
     "symfonic": """
         Agent AgentRef AgentResult ChildPolicy ConfigurationError DelegationOutcome DelegationRecord DelegationRequest
-        LimitReachedError Limits Options SubAgent SymfonicAgent SymfonicError Veto load_team tool
+        LimitReachedError Limits Options SubAgent SymfonicAgent SymfonicError Veto delegation from_callable load_team
+        tool
     """,
     "symfonic.capabilities.delegation": """
         ACCEPTS_RUN_LINEAGE RETIRED_VAR_KEYWORD ActiveRun AgentRef Bounds ChildDeclarationError ChildLifecycle

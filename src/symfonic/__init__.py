@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from symfonic._version import __version__ as __version__
+    from symfonic.adapters.callables import from_callable
     from symfonic.agent.cutover.function_tools import function_tool as tool
+    from symfonic.agent.cutover.hosting import delegation
     from symfonic.agent.engine import AgentResult, SymfonicAgent
     from symfonic.agent.facade import Agent
     from symfonic.capabilities.delegation.bounds import ChildPolicy, DelegationRequest, Veto
@@ -35,6 +37,8 @@ __all__ = [
     "SymfonicAgent",
     "SymfonicError",
     "Veto",
+    "delegation",
+    "from_callable",
     "load_team",
     "tool",
 ]
@@ -47,7 +51,7 @@ _HOMES = {
     "DelegationOutcome": "symfonic.capabilities.delegation.contracts",
     "DelegationRecord": "symfonic.capabilities.delegation.contracts",
     "Options": "symfonic.kernel.contracts.options",
-    "SubAgent": "symfonic.capabilities.delegation.declarations",
+    "SubAgent": "symfonic.agent.cutover.adoption",
     "SymfonicAgent": "symfonic.agent.engine",
     "SymfonicError": "symfonic.errors",
     "ChildPolicy": "symfonic.capabilities.delegation.bounds",
@@ -56,6 +60,8 @@ _HOMES = {
     "LimitReachedError": "symfonic.errors",
     "Limits": "symfonic.kernel.contracts.limits",
     "__version__": "symfonic._version",
+    "delegation": "symfonic.agent.cutover.hosting",
+    "from_callable": "symfonic.adapters.callables",
     "load_team": "symfonic.teams",
     "tool": "symfonic.agent.cutover.function_tools",
 }

@@ -100,3 +100,8 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def adopt_there(name: str, agent: Any) -> Any:
+    """An adapter of an installed package."""
+    return ("adopted", name)

@@ -13,8 +13,8 @@ import pytest
 from events_kit import Watcher, asks, boss, chain, child, hanging, leaf
 
 from symfonic import Agent, AgentResult, ChildPolicy, DelegationOutcome, Limits, Options, Veto
-from symfonic.capabilities.delegation.contracts import ChildRun, DelegationRecord, DelegationTrace, Timing
-from symfonic.capabilities.delegation.reports import json_text, record_dict, tally, walk
+from symfonic.capabilities.delegation.contracts import ChildRun, DelegationRecord, DelegationTrace, Tally, Timing, walk
+from symfonic.capabilities.delegation.reports import json_text, record_dict
 from symfonic.errors import LimitReachedError, ModelError
 from symfonic.kernel.contracts.events import DelegationStarted
 from symfonic.kernel.contracts.messages import NO_USAGE, Message, ToolCall, Usage
@@ -279,7 +279,7 @@ def test_walking_gives_each_record_before_its_children_in_order() -> None:
     assert [each.name for each in walk(tree)] == ["a", "b", "c", "d", "e"]
     told = record_dict(tree[0])
     assert [each["name"] for each in told["children"]] == ["b", "d"]
-    assert tally(tree).by_child == dict.fromkeys("abcde", 1)
+    assert Tally.of(tree).by_child == dict.fromkeys("abcde", 1)
 
 
 def test_a_bare_record_is_told_without_a_trace() -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from symfonic import Agent, ChildPolicy, DelegationOutcome, SubAgent
-from symfonic.capabilities.delegation.reports import walk
+from symfonic.capabilities.delegation.contracts import walk
 from symfonic.kernel.contracts.events import (
     DelegationFinished,
     DelegationRefused,

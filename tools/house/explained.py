@@ -37,6 +37,8 @@ ANY: dict[str, str] = {
     "SymfonicAgent.stream(arguments)": _FORWARDED,
     "SymfonicAgent.run_sync(query)": _TASK,
     "SymfonicAgent.run_sync(arguments)": _FORWARDED,
+    "delegation(sub_agents)": _CHILDREN,
+    "from_callable(fn)": "a function of any kind, held against its signature",
     "load_team(model)": "as for an Agent",
 }
 """A parameter, result or field typed as Any -> why no narrower type can be told."""

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from symfonic import AgentResult, DelegationOutcome, DelegationRecord
-from symfonic.capabilities.delegation.reports import record_line, walk
+from symfonic.capabilities.delegation.contracts import walk
+from symfonic.capabilities.delegation.reports import record_line
 from symfonic.cli.tree import CANCELLED, DelegationTree, Node
 
 

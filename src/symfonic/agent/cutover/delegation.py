@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
+from symfonic.agent.cutover.adoption import SubAgent
 from symfonic.agent.cutover.binding import bind_contributed_tool, bind_contributed_tools, tool_from_spec
 from symfonic.capabilities.delegation.active_run import RunScope, active_run
 from symfonic.capabilities.delegation.bounds import Bounds, ChildPolicy
 from symfonic.capabilities.delegation.capability import DelegationCapability
 from symfonic.capabilities.delegation.context import DelegationContext, Snapshots
 from symfonic.capabilities.delegation.contracts import PrebuiltChild
-from symfonic.capabilities.delegation.declarations import SubAgent
 from symfonic.capabilities.delegation.depth import DepthPolicy
 from symfonic.capabilities.delegation.names import checked_examples
 from symfonic.errors import ChildDeclarationError

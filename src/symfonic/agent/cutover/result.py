@@ -32,9 +32,7 @@ class AgentResult:
     @property
     def tally(self) -> Tally:
         """The delegations of the whole tree, counted by outcome and by child."""
-        from symfonic.capabilities.delegation.reports import tally
-
-        return tally(self.delegations)
+        return Tally.of(self.delegations)
 
     def to_dict(self) -> dict[str, Any]:
         """The run and its tree of delegations as plain values that JSON can hold (docs/records.schema.json).

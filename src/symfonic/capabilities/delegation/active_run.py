@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from symfonic.capabilities.delegation.bounds import Bounds, Hook, check_covered
-from symfonic.capabilities.delegation.contracts import DelegationRecord
+from symfonic.capabilities.delegation.contracts import DelegationRecord, Tally
 from symfonic.capabilities.delegation.depth import coerce_depth
 from symfonic.kernel.contracts.ambient import Block, Named, current_name, runs
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call, total
@@ -150,6 +150,11 @@ class ActiveRun:
     def usage(self) -> Usage:
         """What this run and everything below it has spent."""
         return total(self._spent)
+
+    @property
+    def tally(self) -> Tally:
+        """The delegations of the whole tree below that have ended, counted by outcome and by child."""
+        return Tally.of(self.records)
 
     def count_delivery(self, name: str) -> None:
         """Add a delivery to the tally."""

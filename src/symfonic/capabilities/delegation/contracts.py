@@ -1,7 +1,7 @@
 """What delegation is made of: the child's contract, declarations, and the record of what happened."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -156,12 +156,27 @@ class DelegationRecord:
         return self.trace.records if self.trace else ()
 
 
+def walk(records: Iterable[DelegationRecord]) -> Iterator[DelegationRecord]:
+    """Every record of the trees, each before its children."""
+    waiting = list(records)[::-1]
+    while waiting:
+        record = waiting.pop()
+        yield record
+        waiting.extend(reversed(record.children))
+
+
 @fact
 class Tally:
     """The delegations of a whole tree, counted: by how they ended, and by the child that was asked."""
 
     by_outcome: Counter[DelegationOutcome]
     by_child: Counter[str]
+
+    @classmethod
+    def of(cls, records: Iterable[DelegationRecord]) -> "Tally":
+        """Count every record of the trees once."""
+        tree = list(walk(records))
+        return cls(Counter(record.outcome for record in tree), Counter(record.name for record in tree))
 
     @property
     def total(self) -> int:

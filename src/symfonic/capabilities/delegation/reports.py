@@ -1,35 +1,14 @@
-"""A tree of records, counted and written down."""
+"""A tree of records, written down."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from symfonic.capabilities.delegation.contracts import DelegationOutcome, DelegationRecord, Tally
+from symfonic.capabilities.delegation.contracts import DelegationRecord
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.contracts.text import class_name, encodable, error_text
 from symfonic.kernel.contracts.values import is_finished_run, plain
-
-
-def walk(records: Iterable[DelegationRecord]) -> Iterator[DelegationRecord]:
-    """Every record of the tree, each before its children."""
-    waiting = list(records)[::-1]
-    while waiting:
-        record = waiting.pop()
-        yield record
-        waiting.extend(reversed(record.children))
-
-
-def tally(records: Iterable[DelegationRecord]) -> Tally:
-    """Count every record of the tree once."""
-    outcomes: Counter[DelegationOutcome] = Counter()
-    children: Counter[str] = Counter()
-    for record in walk(records):
-        outcomes[record.outcome] += 1
-        children[record.name] += 1
-    return Tally(outcomes, children)
 
 
 def record_dict(record: DelegationRecord) -> dict[str, Any]:

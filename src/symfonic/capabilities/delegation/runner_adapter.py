@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.lineage import current_identity
+from symfonic.capabilities.delegation.recognisers import recognised
 from symfonic.kernel.concurrency.awaitables import clock_runs, is_awaitable
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.signatures import REMEMBERED, method_of, signature_of
@@ -29,8 +30,9 @@ LINEAGE: Final = ("root_run_id", "parent_run_id")
 CONTEXT: Final = ("scope", "agent_depth")
 
 _HINT = (
-    "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, or any object with an async run(query);"
-    " a plain function goes into tools=[...]."
+    "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, a function in from_callable(...), an agent"
+    " that an adapter knows (pydantic-ai, LangChain, LangGraph), or any object with an async run(query);"
+    " a plain function that is no agent goes into tools=[...]."
 )
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NO_MORE: Any = object()
@@ -114,12 +116,23 @@ def adapt_child(name: str, child: Any, context: Any = None) -> Any:
     ``context`` is the `DelegationContext` that a wrapper falls back on for what a call leaves out.
     Raises ChildDeclarationError for anything else.
     """
-    plan = check_child(name, child)
+    child = _known(name, child)
+    plan = _checked(name, child)
     return child if plan.task == "query" else AdaptedAgent(child, plan, context)
 
 
-def check_child(name: str, child: Any) -> CallPlan:
-    """How a child is to be called. Raises ChildDeclarationError if it cannot be adopted."""
+def check_child(name: str, child: Any) -> None:
+    """Raises ChildDeclarationError if a child cannot be adopted."""
+    _checked(name, _known(name, child))
+
+
+def _known(name: str, child: Any) -> Any:
+    """The child, behind the adapter that knows it, if there is one."""
+    runner = recognised(name, child)
+    return child if runner is None else runner
+
+
+def _checked(name: str, child: Any) -> CallPlan:
     try:
         marked = _is_marked(child)
     except Exception as error:

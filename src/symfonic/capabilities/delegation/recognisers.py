@@ -1,0 +1,52 @@
+"""Which adapter knows a foreign agent: told by where its type comes from, before anything looks at its ``run``.
+
+Some foreign agents look like the runner contract and are not. Nothing is imported to tell them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+Adopt: TypeAlias = Callable[[str, Any], Any]
+"""``adopt(name, agent)``: a runner around the agent, or None for what it does not know.
+
+Raises ChildDeclarationError for what it knows and cannot adopt."""
+
+_known: dict[str, Callable[[], Adopt]] = {}
+_sources: list[Callable[[], Mapping[str, Callable[[], Adopt]]]] = []
+
+
+def recognise(package: str, load: Callable[[], Adopt]) -> None:
+    """Let ``load()`` adopt agents whose type, or a base of it, is of this top-level package. The first one stays."""
+    _known.setdefault(package, load)
+
+
+def look_there(source: Callable[[], Mapping[str, Callable[[], Adopt]]]) -> None:
+    """Ask ``source()`` as well, once, when there is something that nobody knows yet."""
+    _sources.append(source)
+
+
+def recognised(name: str, agent: Any) -> Any:
+    """The runner that an adapter makes of the agent, or None."""
+    kind = agent if isinstance(agent, type) else type(agent)
+    if kind.__module__.startswith("symfonic."):
+        return None
+    packages = tuple(_packages(kind))
+    if not packages:
+        return None
+    while _sources and not any(package in _known for package in packages):
+        for package, load in _sources.pop()().items():
+            recognise(package, load)
+    for package in packages:
+        runner = _known[package]()(name, agent) if package in _known else None
+        if runner is not None:
+            return runner
+    return None
+
+
+def _packages(kind: type) -> Iterator[str]:
+    seen = {"builtins", "abc", "typing", "symfonic"}
+    for each in kind.__mro__:
+        package = str(each.__module__).partition(".")[0]
+        if package not in seen:
+            seen.add(package)
+            yield package
