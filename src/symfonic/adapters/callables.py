@@ -44,7 +44,7 @@ class CallableChild:
             inner = inner.func
         code = inner if inspect.isroutine(inner) else getattr(type(inner), "__call__", inner)  # noqa: B004
         self._in_loop = inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code)
-        self._name = getattr(inner, "__name__", type(inner).__name__)
+        self._name: str = str(getattr(inner, "__name__", type(inner).__name__))
 
     async def run(self, query: str) -> Any:
         """Call the function."""

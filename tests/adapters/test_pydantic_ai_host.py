@@ -1,0 +1,219 @@
+"""Our children as a toolset of pydantic-ai's agents, and what pauses in either direction."""
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_ai")
+
+from pydantic_ai import Agent as Theirs
+from pydantic_ai import ApprovalRequired, CallDeferred, DeferredToolRequests, DeferredToolResults, RunContext
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.test import TestModel
+from pydantic_ai_kit import Tenant, Waits, asks, lead, says, the_record, theirs, tool_texts
+
+from symfonic import ConfigurationError, DelegationOutcome, Limits, Options, SubAgent, delegation
+from symfonic.adapters.pydantic_ai import as_pydantic_ai_toolset, host_context
+from symfonic.capabilities.delegation.runner_adapter import ChildResponse
+from symfonic.testing import ScriptedChild
+
+
+async def test_two_levels_deep_with_records_tally_usage_and_the_ids_of_their_calls():
+    middle = lead(Theirs(TestModel(custom_output_text="from below")))
+    capability = delegation([SubAgent("middle", middle, "Works.", "for work")])
+    host = theirs(capability, [asks("Middle ", call_id="call-7")], "done")
+    async with capability.run_scope() as run:
+        result = await host.run("go")
+    assert (result.output, tool_texts(result)) == ("done", ["went on"])
+    [record] = run.records
+    assert (record.name, record.depth, record.trace.tool_call_id) == ("middle", 1, "call-7")
+    [below] = record.children
+    assert (below.message, below.depth) == ("from below", 2)
+    assert below.trace.child.root_run_id == run.identity.run_id
+    assert (run.tally.total, run.delegated) == (2, ("middle",))
+    assert run.usage.model_calls == 3
+
+
+async def test_the_names_are_an_enum_and_what_does_not_fit_is_answered():
+    capability = delegation([SubAgent("ann", ScriptedChild(), "A."), SubAgent("bob", ScriptedChild(), "B.")])
+    wrong = [
+        asks("carl"),
+        ToolCallPart("run_agent", "{"),
+        ToolCallPart("run_agent", "[1]"),
+        ToolCallPart("list_agents"),
+    ]
+    offered: list[Any] = []
+
+    async def reply(messages: list[Any], info: Any) -> ModelResponse:
+        offered[:] = info.function_tools
+        return ModelResponse(parts=wrong if len(messages) == 1 else [TextPart("done")])
+
+    host = Theirs(FunctionModel(reply), toolsets=[as_pydantic_ai_toolset(capability)])
+    texts = tool_texts(await host.run("go"))
+    run_agent = offered[0].parameters_json_schema
+    assert run_agent["properties"]["name"]["enum"] == ["ann", "bob"]
+    assert run_agent["required"] == ["name", "task"]
+    assert [offered[0].name, offered[1].name] == ["run_agent", "list_agents"]
+    assert texts[0].startswith("Unknown sub-agent 'carl'")
+    assert "not JSON" in texts[1]
+    assert "JSON object" in texts[2]
+    assert texts[3].startswith("Available sub-agents:")
+
+
+async def test_parallel_calls_run_at_once_and_a_failing_one_leaves_the_others_alone():
+    both = asyncio.Barrier(2)
+
+    class Meets:
+        async def run(self, query: str) -> Any:
+            await both.wait()
+            if query == "fail":
+                raise ValueError("down")
+            return type("Response", (), {"final_response": query})
+
+    capability = delegation([SubAgent("child", Meets(), "Works.")])
+    host = theirs(capability, [asks("child", "fine"), asks("child", "fail")], "done")
+    async with capability.run_scope() as run:
+        texts = tool_texts(await host.run("go"))
+    assert texts == ["fine", "Sub-agent 'child' failed: down"]
+    assert run.tally.by_outcome == {DelegationOutcome.DELIVERED: 1, DelegationOutcome.CHILD_FAILED: 1}
+
+
+async def test_the_ceiling_and_the_budget_hold():
+    deep = delegation([SubAgent("child", lead(ScriptedChild("never")), "Works.")], max_depth=1)
+    async with deep.run_scope() as run:
+        await theirs(deep, [asks("child")], "done").run("go")
+    [record] = run.records
+    assert record.delivered, record
+    assert [each.outcome for each in record.children] == [DelegationOutcome.REFUSED_DEPTH]
+
+    switched_off = delegation([SubAgent("child", ScriptedChild("never"), "Works.")], max_depth=0)
+    texts = tool_texts(await theirs(switched_off, [asks("child")], "done").run("go"))  # each a root of its own
+    assert texts == ["Delegation refused: maximum sub-agent depth (0) reached; cannot delegate further."]
+
+    few = delegation([SubAgent("child", ScriptedChild("yes"), "Works.")], limits=Limits(max_delegations=2))
+    host = theirs(few, [asks("child", str(number)) for number in range(3)], "done")
+    async with few.run_scope() as run:
+        texts = tool_texts(await host.run("go"))
+    assert texts[:2] == ["yes", "yes"]
+    assert "max_delegations=2" in texts[2]
+    assert run.tally.by_outcome[DelegationOutcome.REFUSED_BUDGET] == 1
+
+
+async def test_cancelling_the_host_reaches_the_child():
+    before, waits = asyncio.all_tasks(), Waits()
+    capability = delegation([SubAgent("child", waits, "Waits.")])
+    async with capability.run_scope() as run:
+        task = asyncio.create_task(theirs(capability, [asks("child")], "never").run("go"))
+        await waits.began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert waits.ended.is_set()
+    assert [record.outcome for record in run.records] == [DelegationOutcome.CHILD_CANCELLED]
+    assert asyncio.all_tasks() == before
+
+
+async def test_the_hosts_context_reaches_the_child_and_its_deps_a_child_that_declares_them():
+    seen: list[Any] = []
+    child = Theirs(says([ToolCallPart("look", {})], "seen"), deps_type=Tenant)
+
+    @child.tool
+    async def look(context: RunContext[Tenant]) -> str:
+        host = host_context()
+        assert host is not None
+        seen.append((context.deps, host.deps, host.tool_name))
+        return "ok"
+
+    capability = delegation([SubAgent("child", child, "Works.")])
+    host = theirs(capability, [asks("child")], "done", deps_type=Tenant)
+    await host.run("go", deps=Tenant("acme"))
+    assert seen == [(Tenant("acme"), Tenant("acme"), "run_agent")]
+    assert host_context() is None
+
+
+def test_the_adapter_imports_without_pydantic_ai_and_says_what_to_install():
+    program = (
+        "import sys; sys.modules['pydantic_ai'] = None\n"
+        "import symfonic.adapters.pydantic_ai as adapter\n"
+        "try: adapter.as_pydantic_ai_toolset(None)\n"
+        "except Exception as error: print(type(error).__name__, error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{ConfigurationError.__name__} a toolset for pydantic-ai needs pydantic-ai-slim")
+    assert "pip install pydantic-ai-slim" in done.stdout
+
+
+# What pauses
+
+
+def that_pauses(signal: Exception, **settings: Any) -> Any:
+    child = Theirs(says([ToolCallPart("pay", {"amount": 7})], "paid"), **settings)
+
+    @child.tool_plain
+    async def pay(amount: int) -> str:
+        raise signal
+
+    return child
+
+
+@pytest.mark.parametrize("kinds", [{}, {"output_type": [str, DeferredToolRequests]}])
+@pytest.mark.parametrize("signal", [ApprovalRequired, CallDeferred])
+async def test_a_pause_inside_it_is_a_signal_where_it_is_named_and_else_its_failure(signal: Any, kinds: Any):
+    child = that_pauses(signal({"why": "dear"}), **kinds)
+    with pytest.raises(signal) as caught:
+        await lead(child, options=Options(pass_through=(ApprovalRequired, CallDeferred))).run("go")
+    assert caught.value.metadata["sub_agent"] == "child"
+    requests = caught.value.metadata["requests"]
+    assert [call.tool_name for call in (*requests.calls, *requests.approvals)] == ["pay"]
+    assert list(requests.metadata.values()) == [{"why": "dear"}]
+
+    record = await the_record(child)
+    assert record.outcome is DelegationOutcome.CHILD_FAILED
+    if kinds:
+        assert isinstance(record.trace.error, signal)
+        assert 'pay({"amount":7}), which nobody here can give' in record.message
+    else:
+        assert "DeferredToolRequests" in record.message  # theirs: to let it pause at all, it has to be declared
+
+
+@pytest.mark.parametrize("levels", ["ours", "theirs", "theirs below ours"])
+async def test_a_pause_below_pauses_the_host_and_its_result_goes_on(levels: str):
+    signals = (ApprovalRequired, CallDeferred)
+    child: Any = ScriptedChild(CallDeferred({"ticket": 4}))
+    if levels != "ours":
+        child = that_pauses(CallDeferred({"ticket": 4}))
+    if levels == "theirs below ours":
+        child = lead(child)
+    capability = delegation([SubAgent("child", child, "Works.")], options=Options(pass_through=signals))
+    host = theirs(capability, [asks("child", call_id="call-1")], "went on", output_type=[str, DeferredToolRequests])
+    async with capability.run_scope() as run:
+        paused = await host.run("go")
+    assert isinstance(paused.output, DeferredToolRequests)
+    assert [call.tool_call_id for call in paused.output.calls] == ["call-1"]
+    assert [record.outcome for record in run.records] == [DelegationOutcome.CHILD_FAILED]
+    done = await host.run(
+        message_history=paused.all_messages(), deferred_tool_results=DeferredToolResults(calls={"call-1": "paid"})
+    )
+    assert (done.output, tool_texts(done)) == ("went on", ["paid"])
+
+
+async def test_an_approved_call_starts_the_child_anew_and_it_can_know():
+    class Pays:
+        async def run(self, query: str) -> Any:
+            host = host_context()
+            if host is None or not host.tool_call_approved:
+                raise ApprovalRequired({"amount": 7})
+            return ChildResponse(f"{query}: paid")
+
+    capability = delegation([SubAgent("child", Pays(), "Pays.")], options=Options(pass_through=(ApprovalRequired,)))
+    host = theirs(capability, [asks("child", call_id="call-1")], "went on", output_type=[str, DeferredToolRequests])
+    paused = await host.run("go")
+    assert paused.output.metadata == {"call-1": {"amount": 7}}
+    for approved, text in ((True, "go: paid"), (False, "The tool call was denied.")):
+        results = DeferredToolResults(approvals={"call-1": approved})
+        done = await host.run(message_history=paused.all_messages(), deferred_tool_results=results)
+        assert tool_texts(done) == [text]
