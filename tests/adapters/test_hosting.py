@@ -155,6 +155,22 @@ async def test_a_hosted_run_inside_a_run_is_its_child() -> None:
     assert outer.usage == inner.usage
 
 
+async def test_its_limits_hold_also_in_a_run_that_is_none_of_its_own() -> None:
+    bounded = symfonic.delegation([worker()], limits=Limits(max_delegations=1))
+    inner: list[str] = []
+
+    async def asks(task: str) -> str:
+        inner.extend([await bounded.call("run_agent", GO) for _ in range(3)])
+        return "asked"
+
+    outer = symfonic.delegation([SubAgent("worker", from_callable(asks), "Asks.")])
+    async with outer.run_scope() as run:
+        await outer.call("run_agent", GO)
+    assert inner[0] == "found"
+    assert all("max_delegations=1" in text for text in inner[1:])
+    assert [child.delivered for child in run.records[0].children] == [True, False, False]
+
+
 async def test_function_schemas_name_the_children_and_calls_are_checked() -> None:
     functions = as_openai_functions(symfonic.delegation([worker()]))
     run_agent, list_agents = functions.tools()

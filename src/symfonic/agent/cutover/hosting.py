@@ -49,7 +49,9 @@ class HostedDelegation(DelegationCapability):
             fitting = tool.arguments(arguments)
         except BadCallError as problem:
             return str(problem)
-        if active_run() is not None:
+        run = active_run()
+        if run is not None:
+            run.tighten(self.bounds)  # once: in a scope of this one's, and in what is called below, they hold already
             return to_text(await tool.tool.invoke(fitting))
         async with self.run_scope():
             return to_text(await tool.tool.invoke(fitting))

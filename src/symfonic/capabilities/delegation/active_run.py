@@ -47,6 +47,7 @@ class ActiveRun:
         "_delegated",
         "_depth",
         "_hooks",
+        "_limited",
         "_max_depth",
         "_open",
         "_outer",
@@ -84,6 +85,7 @@ class ActiveRun:
             self._depth = depth
             self._max_depth: int | None = None
             self._budget: Budget | None = None
+            self._limited: tuple[Bounds, ...] = ()
             self.slot: Slot | None = None
             self._hooks: tuple[Hook, ...] = ()
             self.observers: tuple[Observer, ...] = ()
@@ -92,6 +94,7 @@ class ActiveRun:
         self._depth = depth if depth > outer._depth else outer._depth
         self._max_depth = outer._max_depth
         self._budget = outer._budget
+        self._limited = outer._limited
         self.slot = outer.slot
         self._hooks = outer._hooks
         self.observers = outer.observers
@@ -194,9 +197,10 @@ class ActiveRun:
         """Take on bounds besides those in force: none of them can be loosened."""
         if bounds.max_depth is not None:
             self.lower_ceiling(bounds.max_depth)
-        if bounds.limits:
+        if bounds.limits and not any(each is bounds for each in self._limited):  # else they are counted already
             from symfonic.capabilities.delegation.budget import Budget
 
+            self._limited += (bounds,)
             for limits in bounds.limits:
                 self._budget = Budget(limits, self._budget)
         for observer in bounds.observers:
