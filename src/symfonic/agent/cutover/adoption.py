@@ -15,8 +15,12 @@ ENTRY_POINTS = "symfonic.adapters"
 ``adopt(name, agent)``."""
 
 ADAPTERS = {
+    "agents": "symfonic.adapters.openai_agents",
+    "agno": "symfonic.adapters.agno",
     "langchain_core": "symfonic.adapters.langchain",
     "pydantic_ai": "symfonic.adapters.pydantic_ai",
+    "smolagents": "symfonic.adapters.smolagents",
+    "strands": "symfonic.adapters.strands",
 }
 
 

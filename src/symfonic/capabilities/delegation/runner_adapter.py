@@ -31,7 +31,8 @@ CONTEXT: Final = ("scope", "agent_depth")
 
 _HINT = (
     "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, a function in from_callable(...), an agent"
-    " that an adapter knows (pydantic-ai, LangChain, LangGraph), or any object with an async run(query);"
+    " that an adapter knows (agno, LangChain, LangGraph, openai-agents, pydantic-ai, smolagents, strands),"
+    " or any object with an async run(query);"
     " a plain function that is no agent goes into tools=[...]."
 )
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)

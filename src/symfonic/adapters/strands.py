@@ -1,0 +1,304 @@
+"""Agents of Strands as children, and our children as tools of its agents."""
+
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
+
+from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
+from symfonic.capabilities.delegation.runner_adapter import ChildResponse
+from symfonic.errors import ConfigurationError, SymfonicError
+from symfonic.kernel.concurrency.places import Places
+from symfonic.kernel.contracts.ambient import Ambient
+from symfonic.kernel.contracts.messages import Usage, current_tool_call
+from symfonic.kernel.contracts.text import to_text
+from symfonic.kernel.contracts.tool import Tool
+
+if TYPE_CHECKING:
+    from strands import Agent
+    from strands.agent import AgentResult
+    from strands.hooks import BeforeModelCallEvent
+    from strands.types.tools import AgentTool, ToolSpec, ToolUse
+
+_lock = threading.Lock()
+_lines: "WeakKeyDictionary[Agent, _Line]" = WeakKeyDictionary()
+_held: Ambient[tuple["_Turn", ...]] = Ambient("symfonic_strands_turns")
+_metered: Ambient["_Meter"] = Ambient("symfonic_strands_meter")
+
+
+def adopt(name: str, child: Any) -> "StrandsChild | None":
+    """The agent behind the runner contract; None for what is no instance of their ``Agent``."""
+    from strands import Agent
+
+    return StrandsChild(name, child) if isinstance(child, Agent) else None
+
+
+class StrandsChild:
+    """An agent of theirs. The answer is its structured output as JSON, else the text of its last message.
+
+    It has one conversation: delegations to it wait for each other, wherever it is declared. Each begins with the
+    conversation and the state that the agent has, and leaves them as they were; only an agent with a session manager
+    keeps what was said. The whole ``AgentResult`` is kept. What its run has spent is counted however it ends.
+    """
+
+    __slots__ = ("_name", "agent")
+
+    def __init__(self, name: str, agent: "Agent") -> None:
+        self._name = name
+        self.agent = agent
+
+    async def run(self, query: str) -> ChildResponse:
+        """Run the agent. Raises what it raises, InterruptException where it pauses, SymfonicError where it stops."""
+        async with _line_of(self.agent).turn(self._name):
+            result = await self._in_turn(query)
+        if result.stop_reason == "interrupt":
+            raise self._pause(result)
+        if result.stop_reason in ("cancelled", "checkpoint"):
+            said = _text_of(result.message).strip()
+            raise SymfonicError(f"it stopped without an answer ({result.stop_reason})" + (f": {said}" if said else ""))
+        answer = _text_of(result.message) if result.structured_output is None else to_text(result.structured_output)
+        return ChildResponse(answer, result)
+
+    async def _in_turn(self, query: str) -> "AgentResult":
+        from strands.types.exceptions import ConcurrencyException, EventLoopException
+
+        agent, meter, ours = self.agent, _Meter(self.agent, active_run()), True
+        before = None if getattr(agent, "_session_manager", None) else agent.take_snapshot(preset="session")
+        try:
+            with _metered.open(meter):
+                return await agent.invoke_async(query)
+        except ConcurrencyException:  # somebody else is talking with it: what changes meanwhile is not of this run
+            ours = False
+            raise
+        except EventLoopException as error:  # a wrapper of theirs, with the words of what it wraps
+            raise error.original_exception from error
+        finally:
+            if ours:
+                meter.read()
+                if before is not None:
+                    agent.load_snapshot(before)
+
+    def _pause(self, result: "AgentResult") -> Exception:
+        """Their signal, with words for where nobody takes it for one and it is the child's failure."""
+        from strands.interrupt import Interrupt, InterruptException
+
+        asked = list(result.interrupts or ()) or [Interrupt("", "an answer")]
+        signal = InterruptException(asked[0])
+        about = ", ".join(each.name + (f" ({to_text(each.reason)})" if each.reason else "") for each in asked)
+        signal.args = (f"it waits for an answer to {about}, which nobody here can give",)
+        return signal
+
+
+def _text_of(message: Mapping[str, Any]) -> str:
+    """What a message says, without what was only thought."""
+    texts: list[str] = []
+    for block in message.get("content") or ():
+        said = [block, *((block.get("citationsContent") or {}).get("content") or ())]
+        texts.extend(each["text"] for each in said if each.get("text"))
+    return "\n".join(texts)
+
+
+class _Meter:
+    """Hands on what an invocation of theirs has spent since it was read last."""
+
+    __slots__ = ("_calls", "_invocations", "_read", "_run", "_tools", "agent")
+
+    def __init__(self, agent: "Agent", run: ActiveRun | None) -> None:
+        self.agent = agent
+        self._run = run
+        self._calls = 0
+        self._invocations = len(agent.event_loop_metrics.agent_invocations)
+        self._tools = self._tool_calls()
+        self._read = Usage()
+
+    def _tool_calls(self) -> int:
+        return sum(each.call_count for each in list(self.agent.event_loop_metrics.tool_metrics.values()))
+
+    def read(self) -> None:
+        """Count it as spent."""
+        spent = [each.usage for each in self.agent.event_loop_metrics.agent_invocations[self._invocations :]]
+        tokens = sum(each["inputTokens"] for each in spent), sum(each["outputTokens"] for each in spent)
+        before, self._read = self._read, Usage(*tokens, self._calls, self._tool_calls() - self._tools)
+        now = self._read
+        if self._run is not None and now != before:
+            self._run.spend(
+                Usage(
+                    now.input_tokens - before.input_tokens,
+                    now.output_tokens - before.output_tokens,
+                    now.model_calls - before.model_calls,
+                    now.tool_calls - before.tool_calls,
+                )
+            )
+
+    def admit(self) -> None:
+        """Let the model be called. Raises LimitReachedError if the tree has no call left."""
+        self.read()
+        if self._run is not None:
+            self._run.admit_model_call()
+        self._calls += 1
+
+
+def _before_model_call(event: "BeforeModelCallEvent") -> None:
+    meter = _metered.get()
+    if meter is not None and meter.agent is event.agent:
+        meter.admit()
+
+
+# Turns
+
+
+class _Turn:
+    """One delegation that has its turn, and whom it or what is below it waits for."""
+
+    __slots__ = ("waits_for",)
+
+    def __init__(self) -> None:
+        self.waits_for: list[_Line] = []
+
+
+class _Line:
+    """Those who wait for one agent, and who has it."""
+
+    __slots__ = ("__weakref__", "_places", "holder")
+
+    def __init__(self) -> None:
+        self._places = Places(1)
+        self.holder: _Turn | None = None
+
+    @asynccontextmanager
+    async def turn(self, name: str) -> AsyncIterator[None]:
+        """Wait for the turn, and have it inside. Raises SymfonicError if it would never come."""
+        above, mine = _held.get() or (), _Turn()
+        with _lock:
+            if self._waits_for_one_of(above):
+                raise SymfonicError(
+                    f"it is in the middle of a task that waits for this one, and has one conversation: {name!r} cannot"
+                    " be called from below itself"
+                )
+            for each in above:
+                each.waits_for.append(self)
+        try:
+            await _lending(self._places)
+        except BaseException:
+            self._begin(above, None)
+            raise
+        self._begin(above, mine)
+        try:
+            with _held.open((*above, mine)):
+                yield
+        finally:
+            self.holder = None
+            self._places.release()
+
+    def _begin(self, above: tuple[_Turn, ...], holder: _Turn | None) -> None:
+        with _lock:
+            for each in above:
+                each.waits_for.remove(self)
+            self.holder = holder or self.holder
+
+    def _waits_for_one_of(self, turns: tuple[_Turn, ...]) -> bool:
+        """Whether who has the agent can only go on when one of these has ended."""
+        lines: list[_Line] = [self]
+        seen: set[_Turn] = set()
+        while lines:
+            holder = lines.pop().holder
+            if holder is not None and holder not in seen:
+                if holder in turns:
+                    return True
+                seen.add(holder)
+                lines.extend(holder.waits_for)
+        return False
+
+
+async def _lending(places: Places) -> None:
+    """Wait for a place; others may have the run's own among those that run at once until it is there."""
+    run = active_run()
+    slot = run.slot if run is not None else None
+    if slot is None:
+        return await places.acquire()
+    slot.lend()
+    had = False
+    try:
+        await places.acquire()
+        had = True
+    finally:
+        wanted = slot.returned() and had
+    try:
+        if wanted:
+            await slot.enter()
+    except BaseException:
+        places.release()
+        raise
+
+
+def _line_of(agent: "Agent") -> _Line:
+    from strands.hooks import BeforeModelCallEvent
+
+    with _lock:
+        line = _lines.get(agent)
+        if line is None:
+            line = _lines[agent] = _Line()
+            agent.add_hook(_before_model_call, BeforeModelCallEvent)
+        return line
+
+
+# Ours under theirs
+
+
+class Hosted(Protocol):
+    """What `symfonic.delegation(...)` returns."""
+
+    def host_tools(self) -> Sequence[Tool]:
+        """The tools to bind."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | str | None) -> str:
+        """Carry out a call."""
+        ...
+
+
+def as_strands_tools(capability: Hosted) -> "list[AgentTool]":
+    """The delegation tools of `symfonic.delegation(...)` for ``Agent(tools=[...])`` of theirs.
+
+    Every refusal and every failure of a child is the tool's answer. Raises ConfigurationError if there is no Strands.
+    """
+    try:
+        from strands.types.tools import AgentTool
+    except ImportError as error:
+        told = f"tools for Strands need strands-agents: pip install strands-agents ({error})"
+        raise ConfigurationError(told) from error
+
+    class DelegationTool(AgentTool):
+        """One of the delegation tools, as their agents call tools."""
+
+        def __init__(self, tool: Tool) -> None:
+            super().__init__()
+            self._tool = tool
+
+        @property
+        def tool_name(self) -> str:
+            return self._tool.name
+
+        @property
+        def tool_spec(self) -> "ToolSpec":
+            schema = {"json": deepcopy(dict(self._tool.parameters))}
+            return {"name": self._tool.name, "description": self._tool.description, "inputSchema": schema}
+
+        @property
+        def tool_type(self) -> str:
+            return "symfonic"
+
+        async def stream(
+            self, tool_use: "ToolUse", invocation_state: dict[str, Any], **kwargs: Any
+        ) -> AsyncGenerator[Any, None]:
+            call_id = str(tool_use["toolUseId"])
+            token = current_tool_call.set(call_id)
+            try:
+                text = await capability.call(self._tool.name, tool_use.get("input"))
+            finally:
+                current_tool_call.reset(token)
+            yield {"toolUseId": call_id, "status": "success", "content": [{"text": text}]}
+
+    return [DelegationTool(tool) for tool in capability.host_tools()]

@@ -1,0 +1,335 @@
+"""Agents of Strands as children, with a model for tests."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+pytest.importorskip("strands")
+
+from pydantic import BaseModel
+from strands import tool
+from strands.hooks import BeforeToolCallEvent
+from strands.interrupt import InterruptException
+from strands.session import FileSessionManager
+from strands_kit import TOKENS, Says, Waits, answers, lead, the_record, theirs, uses
+
+from symfonic import DelegationOutcome, Limits, Options, SubAgent, delegation
+from symfonic.adapters.strands import adopt
+from symfonic.capabilities.delegation import ChildPolicy
+from symfonic.capabilities.delegation.active_run import active_run
+from symfonic.kernel.contracts.messages import Usage
+from symfonic.testing import ScriptedChild, check_child_runner
+
+
+def calling(function: Any, *more: Any, **settings: Any) -> Any:
+    """An agent of theirs that calls a tool of its own, and then says "done"."""
+    return theirs([uses(function.__name__)], "done", tools=[tool(function), *more], **settings)
+
+
+async def ask(capability: Any, name: str = "child", task: str = "go") -> str:
+    return str(await capability.call("run_agent", {"name": name, "task": task}))
+
+
+async def test_the_contract_of_a_child():
+    await check_child_runner(answers, make_failing=lambda: theirs(ValueError("no"), again=True))
+
+
+async def test_it_is_known_where_it_is_declared():
+    record = await the_record(answers())
+    assert record.delivered, record
+    assert record.message == "Hallo"
+    assert record.trace.result.result.message["content"] == [{"text": "Hallo"}]
+    assert adopt("x", Says("a")) is None
+    assert adopt("x", type(answers())) is None
+
+
+class City(BaseModel):
+    name: str
+    inhabitants: int
+
+
+async def test_a_structured_answer_is_json_and_the_object_is_kept():
+    child = theirs([uses("City", name="Zürich", inhabitants=400_000)], structured_output_model=City)
+    record = await the_record(child)
+    assert record.delivered, record
+    assert record.message.replace(" ", "") == '{"name":"Zürich","inhabitants":400000}'
+    assert record.trace.result.result.structured_output == City(name="Zürich", inhabitants=400_000)
+
+
+@pytest.mark.parametrize("blocks", [[{"text": ""}], [{"text": " \n"}], [{"thought": "I wonder"}], []])
+async def test_an_empty_answer_and_one_that_is_only_thought_are_failures(blocks: Any):
+    record = await the_record(theirs(blocks))
+    assert record.outcome is DelegationOutcome.CHILD_FAILED
+    assert "wonder" not in record.message
+
+
+async def test_the_text_of_several_blocks_is_the_answer_without_the_thoughts():
+    record = await the_record(theirs([{"thought": "I wonder"}, {"text": "one"}, {"text": ""}, {"text": "two"}]))
+    assert record.message == "one\ntwo"
+
+
+async def test_an_exception_is_its_failure_with_its_words_and_the_original():
+    error = ValueError("no such town")
+    for replies in ([error], [[uses("note")], error]):  # the second comes wrapped
+        record = await the_record(theirs(*replies))
+        assert record.outcome is DelegationOutcome.CHILD_FAILED
+        assert record.message == "Sub-agent 'child' failed: no such town"
+        assert record.trace.error is error
+
+
+async def test_that_it_stops_without_an_answer_is_its_failure():
+    def stop(agent: Any) -> str:
+        """Stop."""
+        agent.cancel(message="enough")
+        return "stopped"
+
+    record = await the_record(calling(stop))
+    assert record.outcome is DelegationOutcome.CHILD_FAILED
+    assert "it stopped without an answer (cancelled)" in record.message
+
+
+def that_waits(**settings: Any) -> tuple[Any, Waits]:
+    waits = Waits()
+
+    async def wait() -> str:
+        """Wait."""
+        return await waits.run()  # type: ignore[no-any-return]
+
+    return calling(wait, **settings), waits
+
+
+async def test_a_timeout_and_a_cancellation_reach_it_and_it_can_be_called_again():
+    child, waits = that_waits()
+    record = await the_record(child, policy=ChildPolicy(timeout=0.5))
+    assert record.outcome is DelegationOutcome.CHILD_TIMED_OUT
+    assert waits.ended.is_set()
+    assert record.trace.usage == Usage(7, 3, 1, 1)
+    assert child.messages == []
+    assert (await the_record(child)).message == "done"
+
+    child, waits = that_waits()
+    run = asyncio.create_task(lead(child).run("go"))
+    await waits.began.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert waits.ended.is_set()
+    assert child.messages == []
+
+
+async def test_its_usage_is_its_own_count_of_this_invocation_and_failures_are_in_it():
+    def note() -> str:
+        """Note."""
+        return "noted"
+
+    child = theirs("before", [uses("note", "a"), uses("note", "b")], "done", tools=[tool(note)])
+    await child.invoke_async("this is not counted")
+    record = await the_record(child)
+    metrics = record.trace.result.result.metrics
+    own = metrics.agent_invocations[-1].usage
+    assert metrics.accumulated_usage["inputTokens"] == own["inputTokens"] + TOKENS["inputTokens"]
+    assert record.trace.usage == Usage(own["inputTokens"], own["outputTokens"], 2, 2)
+    assert metrics.tool_metrics["note"].call_count == 2
+    failing = await the_record(theirs([uses("note")], ValueError("down"), tools=[tool(note)]))
+    assert failing.trace.usage == Usage(7, 3, 2, 1)
+
+
+async def test_limits_of_the_tree_hold_inside_it():
+    def note() -> str:
+        """Note."""
+        return "noted"
+
+    for limits, words in ((Limits(max_model_calls=2), "max_model_calls=2"), (Limits(max_tokens=15), "max_tokens=15")):
+        child = theirs([uses("note")], [uses("note")], "never", tools=[tool(note)])
+        capability = delegation([SubAgent("child", child, "Works.")], limits=limits)
+        async with capability.run_scope() as run:
+            assert words in await ask(capability)
+        assert run.usage.model_calls == 2
+
+
+async def test_depth_lineage_and_scope_are_visible_inside_also_in_the_threads_of_its_tools():
+    seen: list[Any] = []
+
+    async def look() -> str:
+        """Look."""
+        seen.append(active_run())
+        return "ok"
+
+    def look_from_a_thread() -> str:
+        """Look."""
+        seen.append(active_run())
+        return "ok"
+
+    both = [uses("look", "a"), uses("look_from_a_thread", "b")]
+    child = theirs(both, "seen", tools=[tool(look), tool(look_from_a_thread)])
+    result = await lead(child).run("go", scope="acme")
+    [record] = result.delegations
+    assert record.delivered, record
+    assert len(seen) == 2
+    for run in seen:
+        assert (run.depth, run.scope, run.identity) == (1, "acme", record.trace.child)
+        assert run.identity.parent_run_id == result.run_id
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+async def test_a_tool_of_theirs_that_runs_an_agent_of_ours_stays_under_the_ceiling(synchronous: bool):
+    inner = lead(ScriptedChild("too deep"))
+    records: list[Any] = []
+
+    def in_a_thread() -> str:
+        """Ask."""
+        result = inner.run_sync("go")
+        records.extend(result.delegations)
+        return result.text
+
+    async def on_the_loop() -> str:
+        """Ask."""
+        result = await inner.run("go")
+        records.extend(result.delegations)
+        return result.text
+
+    record = await the_record(calling(in_a_thread if synchronous else on_the_loop), max_depth=2)
+    assert record.delivered, record
+    assert [each.outcome for each in records] == [DelegationOutcome.REFUSED_DEPTH]
+    assert records[0].depth == 3
+
+
+# Its conversation
+
+
+async def test_every_delegation_begins_with_its_conversation_and_leaves_it_as_it_was():
+    child = theirs("first", "second", ValueError("down"), messages=[{"role": "user", "content": [{"text": "Mind me"}]}])
+    before = list(child.messages)
+    capability = delegation([SubAgent("child", child, "Works.")])
+    assert [await ask(capability, task="one"), await ask(capability, task="two")] == ["first", "second"]
+    assert "down" in await ask(capability, task="three")
+    assert child.model.sent == [["Mind me", "one"], ["Mind me", "two"], ["Mind me", "three"]]
+    assert [each["content"] for each in child.messages] == [each["content"] for each in before]
+
+
+async def test_with_a_session_manager_the_conversation_goes_on(tmp_path: Any):
+    child = theirs("first", "second", session_manager=FileSessionManager("one", storage_dir=str(tmp_path)))
+    capability = delegation([SubAgent("child", child, "Works.")])
+    await ask(capability, task="one")
+    await ask(capability, task="two")
+    assert child.model.sent == [["one"], ["one", "first", "two"]]
+
+
+@pytest.mark.parametrize("limits", [None, Limits(max_concurrency=1)])
+async def test_called_twice_at_once_it_takes_one_after_the_other_wherever_it_is_declared(limits: Any):
+    inside, most = 0, 0
+    leave = asyncio.Event()
+
+    async def work() -> str:
+        """Work."""
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        leave.set()
+        await leave.wait()
+        inside -= 1
+        return "worked"
+
+    child = theirs(*[[uses("work")], "done"] * 4, tools=[tool(work)])
+    children = [SubAgent("ann", child, "Works."), SubAgent("bob", child, "Works.")]
+    capability = delegation(children, limits=limits)
+    async with capability.run_scope() as run:
+        texts = await asyncio.gather(*[ask(capability, name) for name in ("ann", "bob", "ann", "bob")])
+    assert texts == ["done"] * 4
+    assert most == 1
+    assert run.usage == Usage(56, 24, 8, 4)
+    assert all(len(sent) == 1 for sent in child.model.sent), child.model.sent
+
+
+async def test_with_few_places_in_the_tree_those_who_wait_for_a_turn_hold_none():
+    other = delegation([SubAgent("other", ScriptedChild("yes"), "Helps.")])
+
+    async def help_me() -> str:
+        """Ask for help."""
+        return await ask(other, "other")
+
+    child = theirs(*[[uses("help_me")], "done"] * 3, tools=[tool(help_me)])
+    capability = delegation([SubAgent("child", child, "Works.")], limits=Limits(max_concurrency=1))
+    async with capability.run_scope() as run, asyncio.timeout(20):
+        assert await asyncio.gather(*[ask(capability) for _ in range(3)]) == ["done"] * 3
+    assert run.tally.total == 6
+
+
+async def test_called_from_below_itself_it_is_refused_and_not_waited_for():
+    texts: list[str] = []
+
+    async def again() -> str:
+        """Ask itself."""
+        texts.append(await ask(capability))
+        return texts[-1]
+
+    capability = delegation([SubAgent("child", calling(again), "Works.")])
+    async with asyncio.timeout(20):
+        assert await ask(capability) == "done"
+    assert "'child' cannot be called from below itself" in texts[0]
+
+
+async def test_two_that_call_each_other_do_not_wait_for_each_other_for_ever():
+    both, texts = asyncio.Barrier(2), []
+
+    def that_calls(other: str) -> Any:
+        async def call() -> str:
+            """Ask the other."""
+            if not texts:
+                await both.wait()
+            texts.append(await ask(capability, other))
+            return str(texts[-1])
+
+        return theirs([uses("call")], "done", "done", tools=[tool(call)])
+
+    capability = delegation(
+        [SubAgent(name, that_calls(other), "W.") for name, other in (("ann", "bob"), ("bob", "ann"))]
+    )
+    async with asyncio.timeout(20):
+        answers = await asyncio.gather(ask(capability, "ann"), ask(capability, "bob"))
+    assert answers == ["done", "done"]
+    assert len([text for text in texts if "cannot be called" in text]) == 1
+
+
+async def test_what_is_going_on_with_it_elsewhere_is_left_alone():
+    child, waits = that_waits()
+    own = asyncio.create_task(child.invoke_async("mine"))
+    await waits.began.wait()
+    before = child.messages, len(child.messages)
+    record = await the_record(child)
+    assert record.outcome is DelegationOutcome.CHILD_FAILED
+    assert "already processing a request" in record.message
+    assert record.trace.usage == Usage()
+    assert (child.messages, len(child.messages)) == before
+    assert child.messages is before[0]
+    own.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await own
+
+
+# What pauses
+
+
+async def test_a_pause_inside_it_is_a_signal_where_it_is_named_and_else_its_failure():
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    def approve(event: BeforeToolCallEvent) -> None:
+        event.interrupt("approval", reason={"amount": 7})
+
+    def that_pauses() -> Any:
+        child = calling(pay)
+        child.add_hook(approve)
+        return child
+
+    with pytest.raises(InterruptException) as caught:
+        await lead(that_pauses(), options=Options(pass_through=(InterruptException,))).run("go")
+    assert (caught.value.interrupt.name, caught.value.interrupt.reason) == ("approval", {"amount": 7})
+    child = that_pauses()
+    record = await the_record(child)
+    assert record.outcome is DelegationOutcome.CHILD_FAILED
+    assert 'it waits for an answer to approval ({"amount": 7}), which nobody here can give' in record.message
+    assert child.messages == []
+    assert (await the_record(child)).message == "done"  # the pause was forgotten with the conversation
