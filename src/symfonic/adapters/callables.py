@@ -38,7 +38,7 @@ class CallableChild:
     __slots__ = ("_in_loop", "_name", "fn")
 
     def __init__(self, fn: Callable[..., Any]) -> None:
-        self.fn = fn
+        self.fn: Callable[..., Any] = fn
         inner = fn
         while isinstance(inner, partial):
             inner = inner.func

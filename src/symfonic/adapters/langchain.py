@@ -53,7 +53,7 @@ class LangChainChild:
     def __init__(self, name: str, runnable: "Runnable[Any, Any]") -> None:
         self._name = name
         self._key = _input_key(name, runnable)
-        self.runnable = runnable
+        self.runnable: Runnable[Any, Any] = runnable
 
     async def run(self, query: str) -> ChildResponse:
         """Run it. Raises what it raises, and GraphInterrupt where it pauses and somebody takes that for a signal."""

@@ -1,18 +1,17 @@
 """Agents of openai-agents as children, and our children as tools of its agents."""
 
 import sys
-from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from copy import deepcopy
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from symfonic.adapters.hosted import Hosted
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import ConfigurationError, SymfonicError
 from symfonic.kernel.contracts.messages import Usage, current_tool_call
 from symfonic.kernel.contracts.text import to_text
-from symfonic.kernel.contracts.tool import Tool
 
 if TYPE_CHECKING:
     from agents import Agent, FunctionTool, RunContextWrapper, RunHooks, RunResult
@@ -65,7 +64,7 @@ class OpenAIAgentsChild:
         if taken := [each for each in _OURS if each in options]:
             raise ConfigurationError(f"a delegation itself gives {', '.join(taken)} to a run of openai-agents")
         self._options = options
-        self.agent = agent
+        self.agent: Agent[Any] = agent
 
     async def run(self, query: str) -> ChildResponse:
         """Run the agent. Raises what it raises, and ApprovalNeededError where it pauses."""
@@ -144,14 +143,7 @@ class _Meter:
         theirs, before = self._context.usage, self._read
         self._read = now = Usage(theirs.input_tokens, theirs.output_tokens, theirs.requests, self.tool_calls)
         if self._run is not None and now != before:
-            self._run.spend(
-                Usage(
-                    now.input_tokens - before.input_tokens,
-                    now.output_tokens - before.output_tokens,
-                    now.model_calls - before.model_calls,
-                    now.tool_calls - before.tool_calls,
-                )
-            )
+            self._run.spend(now - before)
 
     def before_model_call(self) -> None:
         """Let the call be made. Raises LimitReachedError if the tree has none left."""
@@ -182,18 +174,6 @@ def _hooks_class() -> Any:
             self._meter.tool_calls += 1
 
     return Metered
-
-
-class Hosted(Protocol):
-    """What `symfonic.delegation(...)` returns."""
-
-    def host_tools(self) -> Sequence[Tool]:
-        """The tools to bind."""
-        ...
-
-    async def call(self, name: str, arguments: Mapping[str, Any] | str | None) -> str:
-        """Carry out a call."""
-        ...
 
 
 def as_openai_agents_tools(capability: Hosted) -> "list[FunctionTool]":

@@ -1,17 +1,17 @@
 """Agents of pydantic-ai as children, and our children as a toolset of its agents."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Protocol, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
+from symfonic.adapters.hosted import Hosted
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.messages import Usage, current_tool_call
 from symfonic.kernel.contracts.text import to_text
-from symfonic.kernel.contracts.tool import Tool
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
@@ -47,7 +47,7 @@ class PydanticAIChild:
 
     def __init__(self, name: str, agent: "AbstractAgent[Any, Any]") -> None:
         self._name = name
-        self.agent = agent
+        self.agent: AbstractAgent[Any, Any] = agent
 
     async def run(self, query: str) -> ChildResponse:
         """Run the agent. Raises what it raises, and ApprovalRequired or CallDeferred where it pauses."""
@@ -120,14 +120,7 @@ class _Meter:
         theirs, before = self._usage, self._read
         self._read = now = Usage(theirs.input_tokens, theirs.output_tokens, theirs.requests, theirs.tool_calls)
         if self._run is not None and now != before:
-            self._run.spend(
-                Usage(
-                    now.input_tokens - before.input_tokens,
-                    now.output_tokens - before.output_tokens,
-                    now.model_calls - before.model_calls,
-                    now.tool_calls - before.tool_calls,
-                )
-            )
+            self._run.spend(now - before)
 
     def before_model_request(self, context: Any, request: Any) -> Any:
         """Let the request be made. Raises LimitReachedError if the tree has none left."""
@@ -146,18 +139,6 @@ def _fits(value: Any, kind: Any) -> bool:
     except TypeError:
         origin = get_origin(kind)
         return isinstance(origin, type) and isinstance(value, origin)
-
-
-class Hosted(Protocol):
-    """What `symfonic.delegation(...)` returns."""
-
-    def host_tools(self) -> Sequence[Tool]:
-        """The tools to bind."""
-        ...
-
-    async def call(self, name: str, arguments: Mapping[str, Any] | str | None) -> str:
-        """Carry out a call."""
-        ...
 
 
 def as_pydantic_ai_toolset(capability: Hosted, *, toolset_id: str | None = None) -> "AbstractToolset[Any]":

@@ -1,12 +1,13 @@
 """Agents of Strands as children, and our children as tools of its agents."""
 
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from symfonic.adapters.hosted import Hosted
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import ConfigurationError, SymfonicError
@@ -47,7 +48,7 @@ class StrandsChild:
 
     def __init__(self, name: str, agent: "Agent") -> None:
         self._name = name
-        self.agent = agent
+        self.agent: Agent = agent
 
     async def run(self, query: str) -> ChildResponse:
         """Run the agent. Raises what it raises, InterruptException where it pauses, SymfonicError where it stops."""
@@ -106,7 +107,7 @@ class _Meter:
     __slots__ = ("_calls", "_invocations", "_read", "_run", "_tools", "agent")
 
     def __init__(self, agent: "Agent", run: ActiveRun | None) -> None:
-        self.agent = agent
+        self.agent: Agent = agent
         self._run = run
         self._calls = 0
         self._invocations = len(agent.event_loop_metrics.agent_invocations)
@@ -123,14 +124,7 @@ class _Meter:
         before, self._read = self._read, Usage(*tokens, self._calls, self._tool_calls() - self._tools)
         now = self._read
         if self._run is not None and now != before:
-            self._run.spend(
-                Usage(
-                    now.input_tokens - before.input_tokens,
-                    now.output_tokens - before.output_tokens,
-                    now.model_calls - before.model_calls,
-                    now.tool_calls - before.tool_calls,
-                )
-            )
+            self._run.spend(now - before)
 
     def admit(self) -> None:
         """Let the model be called. Raises LimitReachedError if the tree has no call left."""
@@ -245,18 +239,6 @@ def _line_of(agent: "Agent") -> _Line:
 
 
 # Ours under theirs
-
-
-class Hosted(Protocol):
-    """What `symfonic.delegation(...)` returns."""
-
-    def host_tools(self) -> Sequence[Tool]:
-        """The tools to bind."""
-        ...
-
-    async def call(self, name: str, arguments: Mapping[str, Any] | str | None) -> str:
-        """Carry out a call."""
-        ...
 
 
 def as_strands_tools(capability: Hosted) -> "list[AgentTool]":

@@ -49,6 +49,10 @@ def _offered() -> Mapping[str, Callable[[], Adopt]]:
     return {offer.name: loading(offer) for offer in entry_points(group=ENTRY_POINTS)}
 
 
-for package, module in ADAPTERS.items():
-    recognise(package, _loading(module))
-look_there(_offered)
+def _fill() -> None:
+    for package, module in ADAPTERS.items():
+        recognise(package, _loading(module))
+    look_there(_offered)
+
+
+_fill()

@@ -54,6 +54,14 @@ class Usage:
             self.tool_calls + other.tool_calls,
         )
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+            self.model_calls - other.model_calls,
+            self.tool_calls - other.tool_calls,
+        )
+
 
 NO_USAGE = Usage()
 

@@ -1,0 +1,18 @@
+"""What adapters bind for a host."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from symfonic.kernel.contracts.tool import Tool
+
+
+class Hosted(Protocol):
+    """What `symfonic.delegation(...)` returns."""
+
+    def host_tools(self) -> Sequence[Tool]:
+        """The tools to bind."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, object] | str | None) -> str:
+        """Carry out a call; the text is what the host's model is to read."""
+        ...

@@ -1,0 +1,429 @@
+"""Agents of smolagents as children, with a model of theirs that replies by a script."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+pytest.importorskip("smolagents")
+
+from PIL import Image
+from smolagents import CodeAgent, LogLevel, MessageRole, Model, TokenUsage, ToolCallingAgent, tool
+from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction
+
+from symfonic import Agent, DelegationOutcome, Limits, Options, SubAgent, delegation
+from symfonic.adapters.smolagents import SmolagentsChild, adopt
+from symfonic.capabilities.delegation import ChildPolicy
+from symfonic.capabilities.delegation.active_run import active_run
+from symfonic.kernel.contracts.messages import Usage
+from symfonic.testing import ScriptedChild, ScriptedModel, check_child_runner, tool_call
+
+
+class Says(Model):  # type: ignore[misc]
+    """Replies in order: text, lists of (tool, arguments), or what it raises; every run from the first."""
+
+    def __init__(self, *replies: Any) -> None:
+        super().__init__(model_id="scripted")
+        self.replies = replies
+        self.seen: list[Any] = []
+
+    def generate(self, messages: list[Any], stop_sequences: Any = None, **_: Any) -> ChatMessage:
+        self.seen.append(messages)
+        said = self.replies[sum(each.role == MessageRole.TOOL_RESPONSE for each in messages)]
+        if isinstance(said, BaseException):
+            raise said
+        calls = None if isinstance(said, str) else [
+            ChatMessageToolCall(ChatMessageToolCallFunction(arguments, name), f"call-{number}", "function")
+            for number, (name, arguments) in enumerate(said)
+        ]  # fmt: skip
+        text = said if isinstance(said, str) else None
+        return ChatMessage(MessageRole.ASSISTANT, text, calls, token_usage=TokenUsage(10, 3))
+
+
+def answer(value: Any) -> list[Any]:
+    return [("final_answer", {"answer": value})]
+
+
+def theirs(*replies: Any, tools: Any = (), **settings: Any) -> ToolCallingAgent:
+    return ToolCallingAgent(list(tools), Says(*replies), verbosity_level=LogLevel.OFF, **settings)
+
+
+def coder(*replies: str, tools: Any = (), **settings: Any) -> CodeAgent:
+    return CodeAgent(list(tools), Says(*replies), verbosity_level=LogLevel.OFF, **settings)
+
+
+def code(line: str) -> str:
+    return f"Thought: so.\n<code>\n{line}\n</code>"
+
+
+def lead(child: Any, *, policy: ChildPolicy | None = None, **settings: Any) -> Agent:
+    script = ScriptedModel(tool_call("run_agent", name="child", task="go"), "went on")
+    return Agent(script, sub_agents=[SubAgent("child", child, "Works.", policy=policy)], **settings)
+
+
+async def the_record(child: Any, **settings: Any) -> Any:
+    result = await lead(child, **settings).run("go")
+    assert result.text == "went on"
+    [record] = result.delegations
+    return record
+
+
+@tool  # type: ignore[untyped-decorator]
+def note(text: str) -> str:
+    """Note something.
+
+    Args:
+        text: What.
+    """
+    return text
+
+
+class Gate:
+    """A tool that says when it began and waits to be let through, and what was seen inside it."""
+
+    def __init__(self) -> None:
+        self.began, self.open = threading.Event(), threading.Event()
+
+        @tool  # type: ignore[untyped-decorator]
+        def wait() -> str:
+            """Wait."""
+            self.began.set()
+            assert self.open.wait(30)
+            return "through"
+
+        self.tool = wait
+
+    async def entered(self) -> None:
+        assert await asyncio.to_thread(self.began.wait, 30)
+
+
+async def test_the_contract_of_a_child():
+    await check_child_runner(lambda: theirs(answer("Hallo")), make_failing=lambda: theirs(ValueError("no")))
+
+
+async def test_both_kinds_are_known_where_they_are_declared():
+    for agent in (theirs(answer("Hallo")), coder(code("final_answer('Hallo')"))):
+        record = await the_record(agent)
+        assert record.delivered, record
+        assert record.message == "Hallo"
+        assert record.trace.result.result.output == "Hallo"
+        assert record.trace.result.result.state == "success"
+        assert isinstance(adopt("x", agent), SmolagentsChild)
+    assert adopt("x", Says()) is None
+    assert adopt("x", ToolCallingAgent) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [({"name": "Zürich", "big": True}, '{"name":"Zürich","big":true}'), ([1, 2], "[1,2]"), (0, "0"), (False, "false")],
+)
+async def test_a_structured_answer_is_json_and_the_object_is_kept(value: Any, text: str):
+    for agent in (theirs(answer(value)), coder(code(f"final_answer({value!r})"))):
+        record = await the_record(agent)
+        assert record.delivered, record
+        assert record.message.replace(" ", "") == text
+        assert record.trace.result.result.output == value
+
+
+async def test_a_picture_is_the_path_of_its_file():
+    @tool  # type: ignore[untyped-decorator]
+    def draw() -> "Image.Image":
+        """Draw."""
+        return Image.new("RGB", (1, 1))
+
+    draw.output_type = "image"
+    record = await the_record(coder(code("final_answer(draw())"), tools=[draw]))
+    assert record.message.endswith(".png")
+
+
+@pytest.mark.parametrize("value", ["", " \n", None])
+async def test_an_empty_answer_is_a_failure(value: Any):
+    record = await the_record(theirs(answer(value)))
+    assert record.message == "Sub-agent 'child' failed: it returned no final response"
+
+
+async def test_what_it_says_after_its_last_step_is_its_answer_and_if_it_cannot_it_failed():
+    record = await the_record(theirs([("note", {"text": "a"})], "as far as I came", tools=[note], max_steps=1))
+    assert (record.message, record.trace.usage.model_calls) == ("as far as I came", 2)
+    assert record.trace.result.result.state == "max_steps_error"
+    record = await the_record(theirs([("note", {"text": "a"})], ValueError("down"), tools=[note], max_steps=1))
+    assert record.outcome is DelegationOutcome.CHILD_FAILED
+    assert "max_steps" in record.message
+    assert "down" in record.message
+
+
+async def test_an_exception_is_its_failure_with_its_words_and_the_original():
+    error = ValueError("no such town")
+    record = await the_record(theirs(error))
+    assert record.outcome is DelegationOutcome.CHILD_FAILED
+    assert record.message.startswith("Sub-agent 'child' failed: ")
+    assert "no such town" in record.message
+    assert record.trace.error.__cause__ is error
+    blank = await the_record(theirs(TimeoutError()))
+    assert "TimeoutError" in blank.message
+    assert blank.trace.error.__cause__.__cause__ is not None
+
+
+async def test_a_tool_that_failed_is_for_its_model_and_no_failure():
+    @tool  # type: ignore[untyped-decorator]
+    def fail() -> str:
+        """Fail."""
+        raise ValueError("wet paper")
+
+    record = await the_record(theirs([("fail", {})], answer("done anyway"), tools=[fail]))
+    assert record.message == "done anyway"
+
+
+class PauseError(Exception):
+    pass
+
+
+async def test_a_signal_passes_through_with_its_identity():
+    signal = PauseError("may I?")
+
+    @tool  # type: ignore[untyped-decorator]
+    def ask() -> str:
+        """Ask."""
+        raise signal
+
+    managed = theirs([("ask", {})], answer("no"), tools=[ask], name="helper", description="Helps.")
+    manager = theirs([("helper", {"task": "help"})], answer("no"), managed_agents=[managed])
+    for agent in (
+        theirs([("ask", {})], answer("no"), tools=[ask]),
+        coder(code("ask()"), code("final_answer(1)"), tools=[ask]),
+        manager,
+        theirs(signal),
+    ):
+        with pytest.raises(PauseError) as raised:
+            await lead(agent, options=Options(pass_through=(PauseError,))).run("go")
+        assert raised.value is signal
+    assert (await the_record(theirs([("ask", {})], answer("went on"), tools=[ask]))).message == "went on"
+
+
+@pytest.mark.parametrize("timed", [False, True])
+async def test_a_timeout_and_a_cancellation_interrupt_it(timed: bool):
+    gate = Gate()
+    child = theirs([("wait", {})], answer("never"), answer("never"), tools=[gate.tool])
+    agent = lead(child, policy=ChildPolicy(timeout=0.5) if timed else None)
+    run = asyncio.create_task(agent.run("go"))
+    await gate.entered()
+    if timed:
+        [record] = (await run).delegations
+        assert record.outcome is DelegationOutcome.CHILD_TIMED_OUT
+        assert "may still be running" in record.message
+    else:
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert child.interrupt_switch
+    later = asyncio.create_task(the_record(child))
+    gate.open.set()
+    record = await later  # it could begin only when the interrupted run had ended
+    assert record.message == "never"
+    assert [len(messages) for messages in child.model.seen] == [2, 2, 4]
+
+
+async def test_a_cancellation_reaches_our_agent_in_its_tool():
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    class Waits:
+        async def run(self, query: str) -> Any:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+    inner = lead(Waits())
+
+    @tool  # type: ignore[untyped-decorator]
+    def ask() -> str:
+        """Ask."""
+        return str(inner.run_sync("go").text)
+
+    for agent in (theirs([("ask", {})], tools=[ask]), coder(code("ask()"), tools=[ask])):
+        began.clear(), ended.clear()
+        run = asyncio.create_task(lead(agent, max_depth=9).run("go"))
+        await began.wait()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert ended.is_set()
+
+
+async def test_an_interruption_that_comes_before_its_run_begins_is_not_lost():
+    gate = Gate()
+
+    class Late(ToolCallingAgent):  # type: ignore[misc]
+        def run(self, *args: Any, **settings: Any) -> Any:
+            gate.tool()
+            return super().run(*args, **settings)
+
+    child = Late([note], Says(*[[("note", {"text": "a"})]] * 20), verbosity_level=LogLevel.OFF)
+    run = asyncio.create_task(lead(child).run("go"))
+    await gate.entered()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    later = asyncio.create_task(the_record(child))
+    gate.open.set()
+    assert (await later).outcome is DelegationOutcome.CHILD_FAILED  # it has no more than 20 replies
+    assert len(child.model.seen) == 1 + 21
+
+
+async def test_its_usage_is_its_own_count_and_failures_are_in_it():
+    child = theirs([("note", {"text": "a"}), ("note", {"text": "b"})], answer("done"), tools=[note])
+    record = await the_record(child)
+    own = record.trace.result.result.token_usage
+    assert (own.input_tokens, own.output_tokens) == (20, 6)
+    assert own == child.monitor.get_total_token_counts()
+    assert record.trace.usage == Usage(own.input_tokens, own.output_tokens, model_calls=2, tool_calls=2)
+    failing = theirs([("note", {"text": "a"})], ValueError("down"), tools=[note])
+    assert (await the_record(failing)).trace.usage == Usage(10, 3, model_calls=2, tool_calls=1)
+    record = await the_record(coder(code("x = 1"), code("final_answer(x)")))
+    assert record.trace.usage == Usage(20, 6, model_calls=2, tool_calls=2)
+
+
+async def test_plans_and_managed_agents_are_counted():
+    planner = theirs(answer("done"), planning_interval=1)
+    planner.model.generate = lambda *args, **kwargs: (  # its plan is a reply of text
+        ChatMessage(MessageRole.ASSISTANT, "a plan", token_usage=TokenUsage(10, 3))
+        if "tools_to_call_from" not in kwargs else Says.generate(planner.model, *args, **kwargs)
+    )  # fmt: skip
+    record = await the_record(planner)
+    own = record.trace.result.result.token_usage
+    assert record.trace.usage == Usage(own.input_tokens, own.output_tokens, 2, 0) == Usage(20, 6, 2, 0)
+    helper = theirs([("note", {"text": "a"})], answer("helped"), tools=[note], name="helper", description="Helps.")
+    manager = theirs(*[[("helper", {"task": "help"})]] * 2, answer("done"), managed_agents=[helper])
+    for _ in range(2):
+        record = await the_record(manager)
+        assert record.trace.usage == Usage(70, 21, model_calls=7, tool_calls=4)
+
+
+async def test_limits_of_the_tree_hold_inside_it():
+    helper = theirs([("note", {"text": "a"})], answer("helped"), tools=[note], name="helper", description="Helps.")
+    manager = theirs(*[[("helper", {"task": "help"})]] * 2, answer("done"), managed_agents=[helper])
+    for agent, most, spent in (
+        (theirs(*[[("note", {"text": "a"})]] * 3, answer("never"), tools=[note]), 2, 2),
+        (coder(*[code("x = 1")] * 3), 2, 2),
+        (manager, 3, 3),
+    ):
+        capability = delegation([SubAgent("child", agent, "Works.")], limits=Limits(max_model_calls=most))
+        async with capability.run_scope() as run:
+            assert f"max_model_calls={most}" in await capability.call("run_agent", {"name": "child", "task": "go"})
+        assert run.usage.model_calls == spent
+
+
+@pytest.mark.parametrize("kind", ["calls", "parallel calls", "code", "managed"])
+async def test_depth_lineage_and_scope_are_visible_inside(kind: str):
+    seen: list[Any] = []
+
+    @tool  # type: ignore[untyped-decorator]
+    def look() -> str:
+        """Look."""
+        run = active_run()
+        seen.append((run.depth, run.scope, run.identity) if run else None)
+        return "ok"
+
+    agent: Any
+    if kind == "code":
+        agent = coder(code("look()"), code("final_answer(look())"), tools=[look])
+    elif kind == "managed":
+        managed = coder(code("final_answer(look())"), tools=[look], name="helper", description="Helps.")
+        agent = coder(code("final_answer(helper('help'))"), managed_agents=[managed])
+    else:
+        agent = theirs([("look", {})] * (1 + (kind == "parallel calls")), answer("seen"), tools=[look])
+    result = await lead(agent).run("go", scope="acme")
+    [record] = result.delegations
+    assert record.delivered, record
+    assert record.trace.child.parent_run_id == result.run_id
+    assert set(seen) == {(1, "acme", record.trace.child)}
+    assert "send_tools" not in vars(getattr(agent, "python_executor", agent))
+    seen.clear()
+    await asyncio.to_thread(agent.run, "outside")  # nothing of ours is left on it
+    assert set(seen) == {None}
+
+
+@pytest.mark.parametrize("kind", ["calls", "code"])
+async def test_a_tool_of_theirs_that_runs_an_agent_of_ours_stays_under_the_ceiling(kind: str):
+    inner = lead(ScriptedChild("too deep"))
+    records: list[Any] = []
+
+    @tool  # type: ignore[untyped-decorator]
+    def ask() -> str:
+        """Ask."""
+        result = inner.run_sync("go")
+        records.extend(result.delegations)
+        return str(result.text)
+
+    if kind == "code":
+        record = await the_record(coder(code("final_answer(ask())"), tools=[ask]), max_depth=2)
+    else:
+        record = await the_record(theirs([("ask", {})], answer("asked"), tools=[ask]), max_depth=2)
+    assert record.delivered, record
+    assert [each.outcome for each in records] == [DelegationOutcome.REFUSED_DEPTH]
+    assert records[0].depth == 3
+
+
+async def test_its_memory_begins_anew_and_its_state_stays():
+    child = coder(code("count = count + 1"), code("final_answer(count)"))
+    child.state["count"] = 0
+    child.python_executor.state["kept"] = "yes"
+    for _ in range(2):
+        assert (await the_record(child)).message == "1"
+    assert [len(messages) for messages in child.model.seen] == [2, 5, 2, 5]
+    assert child.python_executor.state["kept"] == "yes"
+
+
+async def test_one_delegation_at_a_time_also_under_two_names_and_for_managed_agents():
+    at_work, most = [], []
+
+    @tool  # type: ignore[untyped-decorator]
+    def work() -> str:
+        """Work."""
+        at_work.append(1)
+        most.append(len(at_work))
+        at_work.pop()
+        return "worked"
+
+    helper = theirs([("work", {})], answer("helped"), tools=[work], name="helper", description="Helps.")
+    managers = [theirs([("helper", {"task": "help"})], answer("done"), managed_agents=[helper]) for _ in range(2)]
+    agents = {"one": helper, "two": helper, "first": managers[0], "second": managers[1]}
+    capability = delegation([SubAgent(name, agent, "Works.") for name, agent in agents.items()])
+    async with capability.run_scope() as run, asyncio.TaskGroup() as group:
+        for name in [*agents] * 3:
+            group.create_task(capability.call("run_agent", {"name": name, "task": "go"}))
+    assert [record.outcome for record in run.records] == [DelegationOutcome.DELIVERED] * 12
+    assert most == [1] * 12
+    assert all(record.trace.usage.model_calls in (2, 4) for record in run.records)
+
+
+async def test_further_calls_wait_and_can_be_ended_while_they_do():
+    gate = Gate()
+    child = theirs([("wait", {})], answer("through"), tools=[gate.tool])
+    first = asyncio.create_task(the_record(child))
+    await gate.entered()
+    second = await the_record(child, policy=ChildPolicy(timeout=0.05))
+    assert second.outcome is DelegationOutcome.CHILD_TIMED_OUT
+    assert len(child.model.seen) == 1
+    third = asyncio.create_task(the_record(child))
+    gate.open.set()
+    assert [(await each).message for each in (first, third)] == ["through", "through"]
+    assert not child.interrupt_switch
+
+
+async def test_asked_by_way_of_itself_it_refuses_and_does_not_wait_for_ever():
+    records: list[Any] = []
+
+    @tool  # type: ignore[untyped-decorator]
+    def ask() -> str:
+        """Ask."""
+        result = lead(child).run_sync("go")
+        records.extend(result.delegations)
+        return "asked"
+
+    child = theirs([("ask", {})], answer("done"), tools=[ask])
+    assert (await the_record(child, max_depth=9)).message == "done"
+    assert [record.outcome for record in records] == [DelegationOutcome.CHILD_FAILED]
+    assert "one at a time" in records[0].message
