@@ -3,8 +3,11 @@
 Some foreign agents look like the runner contract and are not. Nothing is imported to tell them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
+
+from symfonic.kernel.contracts.signatures import REMEMBERED
 
 Adopt: TypeAlias = Callable[[str, Any], Any]
 """``adopt(name, agent)``: a runner around the agent, or None for what it does not know.
@@ -27,10 +30,7 @@ def look_there(source: Callable[[], Mapping[str, Callable[[], Adopt]]]) -> None:
 
 def recognised(name: str, agent: Any) -> Any:
     """The runner that an adapter makes of the agent, or None."""
-    kind = agent if isinstance(agent, type) else type(agent)
-    if kind.__module__.startswith("symfonic."):
-        return None
-    packages = tuple(_packages(kind))
+    packages = _packages(agent if isinstance(agent, type) else type(agent))
     if not packages:
         return None
     while _sources and not any(package in _known for package in packages):
@@ -43,10 +43,9 @@ def recognised(name: str, agent: Any) -> Any:
     return None
 
 
-def _packages(kind: type) -> Iterator[str]:
-    seen = {"builtins", "abc", "typing", "symfonic"}
-    for each in kind.__mro__:
-        package = str(each.__module__).partition(".")[0]
-        if package not in seen:
-            seen.add(package)
-            yield package
+@lru_cache(maxsize=REMEMBERED)
+def _packages(kind: type) -> tuple[str, ...]:
+    """The top-level packages that a type and its bases are from; none for a type of ours."""
+    found = [str(each.__module__).partition(".")[0] for each in kind.__mro__]
+    nobodys = ("builtins", "abc", "typing", "symfonic")
+    return () if found[0] == "symfonic" else tuple(each for each in dict.fromkeys(found) if each not in nobodys)
