@@ -1,6 +1,5 @@
 """Agents of openai-agents for tests, with a model that replies by a script."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,10 +12,7 @@ from agents.models.interface import Model
 from agents.usage import Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from symfonic import Agent, SubAgent
 from symfonic.adapters.openai_agents import as_openai_agents_tools
-from symfonic.capabilities.delegation import ChildPolicy
-from symfonic.testing import ScriptedModel, tool_call
 
 set_tracing_disabled(True)
 
@@ -48,7 +44,7 @@ class Says(Model):
         )
 
     def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError
+        raise AssertionError("the adapter does not stream")
 
 
 def message(text: str) -> Any:
@@ -75,35 +71,9 @@ def answers(text: str = "Hallo") -> Any:
     return says(text)
 
 
-def lead(child: Any, *, policy: ChildPolicy | None = None, **settings: Any) -> Agent:
-    script = ScriptedModel(tool_call("run_agent", name="child", task="go"), "went on")
-    return Agent(script, sub_agents=[SubAgent("child", child, "Works.", policy=policy)], **settings)
-
-
-async def the_record(child: Any, **settings: Any) -> Any:
-    result = await lead(child, **settings).run("go")
-    assert result.text == "went on"
-    [record] = result.delegations
-    return record
-
-
 def host(capability: Any, *replies: Any, **settings: Any) -> Any:
     return says(*replies, tools=as_openai_agents_tools(capability), **settings)
 
 
 def tool_texts(result: Any) -> list[str]:
     return [item.output for item in result.new_items if isinstance(item, ToolCallOutputItem)]
-
-
-class Waits:
-    """A child that says when it began, and how it ended."""
-
-    def __init__(self) -> None:
-        self.began, self.ended = asyncio.Event(), asyncio.Event()
-
-    async def run(self, query: str = "") -> Any:
-        self.began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.ended.set()

@@ -1,6 +1,5 @@
 """Agents of pydantic-ai for tests, with models that reply by a script."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +8,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, ToolRetu
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from symfonic import Agent, SubAgent
 from symfonic.adapters.pydantic_ai import as_pydantic_ai_toolset
-from symfonic.capabilities.delegation import ChildPolicy
-from symfonic.testing import ScriptedModel, tool_call
 
 
 @dataclass
@@ -40,18 +36,6 @@ def answers(text: str = "Hallo") -> Any:
     return Theirs(TestModel(custom_output_text=text))
 
 
-def lead(child: Any, *, policy: ChildPolicy | None = None, **settings: Any) -> Agent:
-    script = ScriptedModel(tool_call("run_agent", name="child", task="go"), "went on")
-    return Agent(script, sub_agents=[SubAgent("child", child, "Works.", policy=policy)], **settings)
-
-
-async def the_record(child: Any, **settings: Any) -> Any:
-    result = await lead(child, **settings).run("go")
-    assert result.text == "went on"
-    [record] = result.delegations
-    return record
-
-
 def theirs(capability: Any, *replies: Any, **settings: Any) -> Any:
     return Theirs(says(*replies), toolsets=[as_pydantic_ai_toolset(capability)], **settings)
 
@@ -59,17 +43,3 @@ def theirs(capability: Any, *replies: Any, **settings: Any) -> Any:
 def tool_texts(result: Any) -> list[str]:
     parts = [part for message in result.all_messages() for part in message.parts]
     return [part.content for part in parts if isinstance(part, ToolReturnPart)]
-
-
-class Waits:
-    """A child that says when it began, and how it ended."""
-
-    def __init__(self) -> None:
-        self.began, self.ended = asyncio.Event(), asyncio.Event()
-
-    async def run(self, query: str = "") -> Any:
-        self.began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.ended.set()

@@ -7,10 +7,7 @@ from typing import Any
 from strands import Agent as Theirs
 from strands.models import Model
 
-from symfonic import Agent, SubAgent
 from symfonic.adapters.strands import as_strands_tools
-from symfonic.capabilities.delegation import ChildPolicy
-from symfonic.testing import ScriptedModel, tool_call
 
 TOKENS = {"inputTokens": 7, "outputTokens": 3, "totalTokens": 10}
 
@@ -30,7 +27,7 @@ class Says(Model):
         return {}
 
     def structured_output(self, *args: Any, **settings: Any) -> Any:
-        raise NotImplementedError
+        raise AssertionError("structured answers come as a tool call of theirs")
 
     async def stream(self, messages: Any, *args: Any, **settings: Any) -> Any:
         self.sent.append([block["text"] for each in messages for block in each["content"] if "text" in block])
@@ -79,18 +76,6 @@ def answers(text: str = "Hallo") -> Any:
     return theirs(text, again=True)
 
 
-def lead(child: Any, *, policy: ChildPolicy | None = None, **settings: Any) -> Agent:
-    script = ScriptedModel(tool_call("run_agent", name="child", task="go"), "went on")
-    return Agent(script, sub_agents=[SubAgent("child", child, "Works.", policy=policy)], **settings)
-
-
-async def the_record(child: Any, **settings: Any) -> Any:
-    result = await lead(child, **settings).run("go")
-    assert result.text == "went on"
-    [record] = result.delegations
-    return record
-
-
 def host(capability: Any, *replies: Any, **settings: Any) -> Any:
     return theirs(*replies, tools=as_strands_tools(capability), **settings)
 
@@ -98,17 +83,3 @@ def host(capability: Any, *replies: Any, **settings: Any) -> Any:
 def tool_texts(agent: Any) -> list[str]:
     blocks = [block for message in agent.messages for block in message["content"]]
     return [block["toolResult"]["content"][0]["text"] for block in blocks if "toolResult" in block]
-
-
-class Waits:
-    """A child that says when it began, and how it ended."""
-
-    def __init__(self) -> None:
-        self.began, self.ended = asyncio.Event(), asyncio.Event()
-
-    async def run(self, query: str = "") -> Any:
-        self.began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.ended.set()

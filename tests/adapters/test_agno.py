@@ -55,10 +55,10 @@ class Says(Model):
         return self.invoke(messages)
 
     def invoke_stream(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+        raise AssertionError("the adapter does not stream")
 
     def ainvoke_stream(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+        raise AssertionError("the adapter does not stream")
 
     def _parse_provider_response(self, response: Any, **_: Any) -> ModelResponse:
         return response  # type: ignore[no-any-return]

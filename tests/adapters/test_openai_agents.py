@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("agents.run")
 
+from adapter_kit import Waits, lead, the_record
 from agents import Agent as Theirs
 from agents import (
     GuardrailFunctionOutput,
@@ -26,7 +27,7 @@ from agents import (
 from agents.realtime import RealtimeAgent
 from openai.types.responses import ResponseReasoningItem
 from openai.types.responses.response_reasoning_item import Summary
-from openai_agents_kit import Says, Tenant, Waits, answers, calls, lead, message, says, the_record
+from openai_agents_kit import Says, Tenant, answers, calls, message, says
 from pydantic import BaseModel
 
 from symfonic import ConfigurationError, DelegationOutcome, Limits, Options, SubAgent, delegation

@@ -1,6 +1,5 @@
 """Our children as tools of openai-agents' agents, in their own runner."""
 
-import asyncio
 import subprocess
 import sys
 from typing import Any
@@ -9,12 +8,22 @@ import pytest
 
 pytest.importorskip("agents.run")
 
+from adapter_kit import HOLDS_IN_EVERY_HOST, lead
 from agents import RunContextWrapper, Runner, UserError, function_tool
-from openai_agents_kit import Says, Tenant, Waits, asks, calls, host, lead, says, tool_texts
+from openai_agents_kit import Says, Tenant, asks, calls, host, says, tool_texts
 
-from symfonic import ConfigurationError, DelegationOutcome, Limits, Options, SubAgent, delegation
+from symfonic import ConfigurationError, Options, SubAgent, delegation
 from symfonic.adapters.openai_agents import as_openai_agents_tools, host_context
 from symfonic.testing import ScriptedChild
+
+
+async def play(capability: Any, made: Any) -> list[str]:
+    return tool_texts(await Runner.run(host(capability, [asks(*each) for each in made], "done"), "go"))
+
+
+@pytest.mark.parametrize("check", HOLDS_IN_EVERY_HOST, ids=lambda check: check.__name__)
+async def test_what_holds_in_every_host(check: Any):
+    await check(play)
 
 
 async def test_two_levels_deep_with_records_tally_usage_and_the_ids_of_their_calls():
@@ -62,59 +71,6 @@ async def test_the_names_are_an_enum_and_what_does_not_fit_is_answered():
     assert "not JSON" in texts[1]
     assert "JSON object" in texts[2]
     assert texts[3].startswith("Available sub-agents:")
-
-
-async def test_parallel_calls_run_at_once_and_a_failing_one_leaves_the_others_alone():
-    both = asyncio.Barrier(2)
-
-    class Meets:
-        async def run(self, query: str) -> Any:
-            await both.wait()
-            if query == "fail":
-                raise ValueError("down")
-            return type("Response", (), {"final_response": query})
-
-    capability = delegation([SubAgent("child", Meets(), "Works.")])
-    agent = host(capability, [asks("child", "fine"), asks("child", "fail")], "done")
-    async with capability.run_scope() as run:
-        texts = tool_texts(await Runner.run(agent, "go"))
-    assert texts == ["fine", "Sub-agent 'child' failed: down"]
-    assert run.tally.by_outcome == {DelegationOutcome.DELIVERED: 1, DelegationOutcome.CHILD_FAILED: 1}
-
-
-async def test_the_ceiling_and_the_budget_hold():
-    deep = delegation([SubAgent("child", lead(ScriptedChild("never")), "Works.")], max_depth=1)
-    async with deep.run_scope() as run:
-        await Runner.run(host(deep, [asks("child")], "done"), "go")
-    [record] = run.records
-    assert record.delivered, record
-    assert [each.outcome for each in record.children] == [DelegationOutcome.REFUSED_DEPTH]
-
-    switched_off = delegation([SubAgent("child", ScriptedChild("never"), "Works.")], max_depth=0)
-    texts = tool_texts(await Runner.run(host(switched_off, [asks("child")], "done"), "go"))  # a root of its own
-    assert texts == ["Delegation refused: maximum sub-agent depth (0) reached; cannot delegate further."]
-
-    few = delegation([SubAgent("child", ScriptedChild("yes"), "Works.")], limits=Limits(max_delegations=2))
-    agent = host(few, [asks("child", str(number)) for number in range(3)], "done")
-    async with few.run_scope() as run:
-        texts = tool_texts(await Runner.run(agent, "go"))
-    assert texts[:2] == ["yes", "yes"]
-    assert "max_delegations=2" in texts[2]
-    assert run.tally.by_outcome[DelegationOutcome.REFUSED_BUDGET] == 1
-
-
-async def test_cancelling_the_host_reaches_the_child():
-    before, waits = asyncio.all_tasks(), Waits()
-    capability = delegation([SubAgent("child", waits, "Waits.")])
-    async with capability.run_scope() as run:
-        task = asyncio.create_task(Runner.run(host(capability, [asks("child")], "never"), "go"))
-        await waits.began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert waits.ended.is_set()
-    assert [record.outcome for record in run.records] == [DelegationOutcome.CHILD_CANCELLED]
-    assert asyncio.all_tasks() == before
 
 
 async def test_the_hosts_context_reaches_the_child_and_can_be_its_scope():

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai")
 
+from adapter_kit import Waits, lead, the_record
 from pydantic import BaseModel
 from pydantic_ai import Agent as Theirs
 from pydantic_ai import RunContext
@@ -14,7 +15,7 @@ from pydantic_ai.agent import WrapperAgent
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
-from pydantic_ai_kit import Tenant, Waits, answers, lead, says, the_record
+from pydantic_ai_kit import Tenant, answers, says
 
 from symfonic import DelegationOutcome, Limits, Options, SubAgent, delegation
 from symfonic.adapters.pydantic_ai import PydanticAIChild, adopt

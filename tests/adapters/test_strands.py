@@ -7,12 +7,13 @@ import pytest
 
 pytest.importorskip("strands")
 
+from adapter_kit import Waits, lead, the_record
 from pydantic import BaseModel
 from strands import tool
 from strands.hooks import BeforeToolCallEvent
 from strands.interrupt import InterruptException
 from strands.session import FileSessionManager
-from strands_kit import TOKENS, Says, Waits, answers, lead, the_record, theirs, uses
+from strands_kit import TOKENS, Says, answers, theirs, uses
 
 from symfonic import DelegationOutcome, Limits, Options, SubAgent, delegation
 from symfonic.adapters.strands import adopt

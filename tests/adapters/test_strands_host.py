@@ -1,6 +1,5 @@
 """Our children as tools of Strands' agents."""
 
-import asyncio
 import subprocess
 import sys
 from typing import Any
@@ -9,14 +8,26 @@ import pytest
 
 pytest.importorskip("strands")
 
+from adapter_kit import HOLDS_IN_EVERY_HOST, lead
 from strands.interrupt import Interrupt, InterruptException
 from strands.tools.executors import SequentialToolExecutor
-from strands_kit import Waits, answers, asks, host, lead, theirs, tool_texts, uses
+from strands_kit import answers, asks, host, theirs, tool_texts, uses
 
-from symfonic import ConfigurationError, DelegationOutcome, Limits, Options, SubAgent, delegation
+from symfonic import ConfigurationError, Options, SubAgent, delegation
 from symfonic.adapters.strands import as_strands_tools
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.testing import ScriptedChild
+
+
+async def play(capability: Any, made: Any) -> list[str]:
+    agent = host(capability, [asks(*each, str(number)) for number, each in enumerate(made)], "done")
+    await agent.invoke_async("go")
+    return tool_texts(agent)
+
+
+@pytest.mark.parametrize("check", HOLDS_IN_EVERY_HOST, ids=lambda check: check.__name__)
+async def test_what_holds_in_every_host(check: Any):
+    await check(play)
 
 
 async def test_two_levels_deep_with_records_tally_usage_and_the_ids_of_their_calls():
@@ -63,61 +74,6 @@ async def test_the_names_are_an_enum_and_what_does_not_fit_is_answered():
     assert texts[0].startswith("Unknown sub-agent 'carl'")
     assert "task" in texts[1]
     assert texts[2].startswith("Available sub-agents:")
-
-
-async def test_parallel_calls_run_at_once_and_a_failing_one_leaves_the_others_alone():
-    both = asyncio.Barrier(2)
-
-    class Meets:
-        async def run(self, query: str) -> Any:
-            await both.wait()
-            if query == "fail":
-                raise ValueError("down")
-            return type("Response", (), {"final_response": query})
-
-    capability = delegation([SubAgent("child", Meets(), "Works.")])
-    agent = host(capability, [asks("child", "fine", "a"), asks("child", "fail", "b")], "done")
-    async with capability.run_scope() as run:
-        await agent.invoke_async("go")
-    assert tool_texts(agent) == ["fine", "Sub-agent 'child' failed: down"]
-    assert run.tally.by_outcome == {DelegationOutcome.DELIVERED: 1, DelegationOutcome.CHILD_FAILED: 1}
-
-
-async def test_the_ceiling_and_the_budget_hold():
-    deep = delegation([SubAgent("child", lead(ScriptedChild("never")), "Works.")], max_depth=1)
-    async with deep.run_scope() as run:
-        await host(deep, [asks("child")], "done").invoke_async("go")
-    [record] = run.records
-    assert record.delivered, record
-    assert [each.outcome for each in record.children] == [DelegationOutcome.REFUSED_DEPTH]
-
-    switched_off = delegation([SubAgent("child", ScriptedChild("never"), "Works.")], max_depth=0)
-    agent = host(switched_off, [asks("child")], "done")
-    await agent.invoke_async("go")  # each call a root of its own
-    refusal = "Delegation refused: maximum sub-agent depth (0) reached; cannot delegate further."
-    assert tool_texts(agent) == [refusal]
-
-    few = delegation([SubAgent("child", ScriptedChild("yes"), "Works.")], limits=Limits(max_delegations=2))
-    agent = host(few, [asks("child", str(number), str(number)) for number in range(3)], "done")
-    async with few.run_scope() as run:
-        await agent.invoke_async("go")
-    assert sorted(tool_texts(agent))[1:] == ["yes", "yes"]
-    assert sum("max_delegations=2" in text for text in tool_texts(agent)) == 1
-    assert run.tally.by_outcome[DelegationOutcome.REFUSED_BUDGET] == 1
-
-
-async def test_cancelling_the_host_reaches_the_child():
-    before, waits = asyncio.all_tasks(), Waits()
-    capability = delegation([SubAgent("child", waits, "Waits.")])
-    async with capability.run_scope() as run:
-        task = asyncio.create_task(host(capability, [asks("child")], "never").invoke_async("go"))
-        await waits.began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-    assert waits.ended.is_set()
-    assert [record.outcome for record in run.records] == [DelegationOutcome.CHILD_CANCELLED]
-    assert asyncio.all_tasks() == before
 
 
 @pytest.mark.parametrize("settings", [{}, {"tool_executor": SequentialToolExecutor()}])

@@ -37,7 +37,7 @@ class ChatFake(BaseChatModel):
         return self.bind(tools=tools, **kwargs)
 
     def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
-        raise NotImplementedError
+        raise AssertionError("models are asked asynchronously")
 
     async def _agenerate(self, messages: list[BaseMessage], *args: Any, tools: Any = (), **kwargs: Any) -> ChatResult:
         reply = await self.inner.complete([_ours(each) for each in messages], [_offered(each) for each in tools])
