@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from adapter_kit import lead, the_record
 
 pytest.importorskip("agno")
 
@@ -20,12 +21,12 @@ from agno.team import Team
 from agno.tools import tool
 from pydantic import BaseModel
 
-from symfonic import Agent, DelegationOutcome, Limits, SubAgent, delegation
+from symfonic import DelegationOutcome, Limits, SubAgent, delegation
 from symfonic.adapters.agno import AgnoChild, adopt
 from symfonic.capabilities.delegation import ChildPolicy
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.testing import ScriptedChild, ScriptedModel, check_child_runner, tool_call
+from symfonic.testing import ScriptedChild, check_child_runner
 
 
 @dataclass
@@ -73,18 +74,6 @@ def theirs(*replies: Any, **settings: Any) -> Theirs:
 
 def team(*replies: Any, members: Any, **settings: Any) -> Team:
     return Team(members=list(members), model=Says(replies=replies), telemetry=False, **settings)
-
-
-def lead(child: Any, *, policy: ChildPolicy | None = None, **settings: Any) -> Agent:
-    script = ScriptedModel(tool_call("run_agent", name="child", task="go"), "went on")
-    return Agent(script, sub_agents=[SubAgent("child", child, "Works.", policy=policy)], **settings)
-
-
-async def the_record(child: Any, **settings: Any) -> Any:
-    result = await lead(child, **settings).run("go")
-    assert result.text == "went on"
-    [record] = result.delegations
-    return record
 
 
 def note(text: str) -> str:

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import pytest
+from adapter_kit import lead, the_record
 
 pytest.importorskip("smolagents")
 
@@ -12,12 +13,12 @@ from PIL import Image
 from smolagents import CodeAgent, LogLevel, MessageRole, Model, TokenUsage, ToolCallingAgent, tool
 from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction
 
-from symfonic import Agent, DelegationOutcome, Limits, Options, SubAgent, delegation
+from symfonic import DelegationOutcome, Limits, Options, SubAgent, delegation
 from symfonic.adapters.smolagents import SmolagentsChild, adopt
 from symfonic.capabilities.delegation import ChildPolicy
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.testing import ScriptedChild, ScriptedModel, check_child_runner, tool_call
+from symfonic.testing import ScriptedChild, check_child_runner
 
 
 class Says(Model):  # type: ignore[misc]
@@ -55,18 +56,6 @@ def coder(*replies: str, tools: Any = (), **settings: Any) -> CodeAgent:
 
 def code(line: str) -> str:
     return f"Thought: so.\n<code>\n{line}\n</code>"
-
-
-def lead(child: Any, *, policy: ChildPolicy | None = None, **settings: Any) -> Agent:
-    script = ScriptedModel(tool_call("run_agent", name="child", task="go"), "went on")
-    return Agent(script, sub_agents=[SubAgent("child", child, "Works.", policy=policy)], **settings)
-
-
-async def the_record(child: Any, **settings: Any) -> Any:
-    result = await lead(child, **settings).run("go")
-    assert result.text == "went on"
-    [record] = result.delegations
-    return record
 
 
 @tool  # type: ignore[untyped-decorator]

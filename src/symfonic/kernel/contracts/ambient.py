@@ -3,7 +3,7 @@
 from contextvars import ContextVar, Token
 from itertools import count
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -84,15 +84,6 @@ def settle(var: "ContextVar[Block[T] | None]", top: "Block[T]") -> "Block[T] | N
 _opened = count(1)
 
 
-class Standing(Protocol):
-    """A run, as far as who is current can be told from it."""
-
-    @property
-    def named(self) -> "Named | None":
-        """The innermost identity of this run and those around it, or None."""
-        ...
-
-
 class Named:
     """An identity that was made current; the later one of two is the inner one."""
 
@@ -104,7 +95,7 @@ class Named:
 
 
 runs: Ambient[Any] = Ambient("symfonic_active_run")
-"""The innermost run, a `Standing`."""
+"""The innermost run: an object whose ``named`` is the innermost identity of it and of the runs around it, or None."""
 
 names: Ambient[Named] = Ambient("symfonic_run_identity")
 """The innermost identity that was made current without a run."""
