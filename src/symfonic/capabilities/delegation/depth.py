@@ -16,6 +16,8 @@ def coerce_depth(value: Any) -> int:
     """
     if type(value) is int:
         return value if value > 0 else 0
+    if value is None:
+        return 0
     try:
         return max(0, int(value))
     except Exception:

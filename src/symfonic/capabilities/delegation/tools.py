@@ -51,13 +51,22 @@ class DelegationTools:
         self.depth = depth
         self.context: DelegationContext = context or DelegationContext()
         self._record = record
-        self._specs = (
-            DelegationToolSpec(
-                "run_agent",
-                _GUIDE.replace("{roster}", roster.describe()),
-                self.run_agent,
-                ("name", "task"),
-            ),
+        self._specs = self._twin()._offer()
+
+    def _twin(self) -> "DelegationTools":
+        """The same delegation, for the tools to be methods of: were they this object's own, it would hold itself.
+
+        An agent that nobody uses any more is freed at once, and not when the garbage collector comes by.
+        """
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
+
+    def _offer(self) -> tuple[DelegationToolSpec, ...]:
+        """What `specs` returns, made anew."""
+        guide = _GUIDE.replace("{roster}", self.roster.describe())
+        return (
+            DelegationToolSpec("run_agent", guide, self.run_agent, ("name", "task")),
             DelegationToolSpec("list_agents", "List the sub-agents that tasks can be delegated to.", self.list_agents),
         )
 

@@ -11,6 +11,8 @@ from symfonic.kernel.runtime.plan import encodable_value, frozen, frozen_flat
 _MOST = 2**63
 """Tokens in a count: what has more bits may be more than Python prints."""
 
+_PLAIN_TYPES = (str, str, int, int, tuple)
+
 
 def checked(reply: Any) -> ModelReply:
     """The reply in encodable text, its calls told apart, their arguments copied. Raises TypeError if it is none."""
@@ -42,15 +44,9 @@ def unchangeable(arguments: Any) -> Any:
 def _is_plain(reply: ModelReply) -> bool:
     """Whether all of it but the calls can be taken as it is, as nearly every reply can."""
     text, model, read, written = reply.text, reply.model, reply.input_tokens, reply.output_tokens
-    return (
-        type(text) is type(model) is str
-        and text.isascii()
-        and model.isascii()
-        and type(read) is type(written) is int
-        and 0 <= read < _MOST
-        and 0 <= written < _MOST
-        and type(reply.tool_calls) is tuple
-    )
+    if (type(text), type(model), type(read), type(written), type(reply.tool_calls)) != _PLAIN_TYPES:
+        return False
+    return text.isascii() and model.isascii() and 0 <= read | written < _MOST  # below it both, or neither
 
 
 def _read_once(reply: Any) -> ModelReply:
