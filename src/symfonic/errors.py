@@ -6,6 +6,7 @@
     │   └── TeamFileError                    a team file cannot be used
     ├── DelegationError                      a delegation could not be made
     │   └── UnknownChildError (LookupError)  no child of that name on the roster
+    ├── EnvelopeError                        what crosses between processes cannot be read, or is too large
     ├── OverrunError                         a child's own time (`ChildPolicy.timeout`) is over
     └── RunError                             a run ended without an answer
         ├── ModelError                       its model failed for good
@@ -60,6 +61,10 @@ class UnknownChildError(DelegationError, LookupError):
 
     def __str__(self) -> str:
         return f"unknown sub-agent {self.name!r}; known: {', '.join(self.known) or '(none)'}"
+
+
+class EnvelopeError(SymfonicError):
+    """What crosses between processes cannot be read, or is larger than it may be; the message names the field."""
 
 
 class OverrunError(SymfonicError):

@@ -5,6 +5,7 @@ The active run is ambient: seen by everything inside it, in tasks and threads th
 
 import logging
 import time
+from collections import Counter
 from contextvars import ContextVar
 from inspect import isawaitable, iscoroutine
 from types import TracebackType
@@ -20,6 +21,7 @@ from symfonic.kernel.contracts.observer import EventName, Observer
 if TYPE_CHECKING:  # a run that nothing limits and nobody watches loads none of these
     from symfonic.capabilities.delegation.budget import Asked, Budget, Slot
     from symfonic.kernel.contracts.events import Where
+    from symfonic.kernel.contracts.journal import Journal
     from symfonic.kernel.contracts.run_identity import RunIdentity
 
 _log = logging.getLogger("symfonic.delegation")
@@ -46,6 +48,7 @@ class ActiveRun:
         "_budget",
         "_delegated",
         "_depth",
+        "_derived",
         "_hooks",
         "_limited",
         "_max_depth",
@@ -55,6 +58,7 @@ class ActiveRun:
         "_spent",
         "agent",
         "identity",
+        "journal",
         "named",
         "observers",
         "pass_through",
@@ -81,6 +85,7 @@ class ActiveRun:
         self._records: list[list[DelegationRecord]] = []
         self._spent: list[Usage] = []
         self._asked: Asked | None = None
+        self._derived: Counter[str] | None = None
         if outer is None:
             self._depth = depth
             self._max_depth: int | None = None
@@ -90,6 +95,7 @@ class ActiveRun:
             self._hooks: tuple[Hook, ...] = ()
             self.observers: tuple[Observer, ...] = ()
             self.pass_through: tuple[type[Exception], ...] = ()
+            self.journal: Journal | None = None
             return
         self._depth = depth if depth > outer._depth else outer._depth
         self._max_depth = outer._max_depth
@@ -99,6 +105,7 @@ class ActiveRun:
         self._hooks = outer._hooks
         self.observers = outer.observers
         self.pass_through = outer.pass_through
+        self.journal = outer.journal
         if scope is not outer.scope:
             self.scope = outer.scope
             self.narrow(scope)
@@ -180,6 +187,20 @@ class ActiveRun:
         """Add what a run below has spent, when it has ended."""
         if self._open:
             self._spent.append(usage)
+
+    def charge(self, usage: Usage, delegations: int) -> None:
+        """Add what was spent elsewhere, where nobody here could count it."""
+        if self._budget is not None:
+            self._budget.charge(usage, delegations)
+        self.absorb(usage)
+
+    def child_id(self, tool_call_id: str | None) -> str:
+        """The id of the run's next child: the same whenever the run is gone through again, and no other child's."""
+        if self._derived is None:
+            self._derived = Counter()
+        derived = f"{self.identity.run_id if self.identity else ''}.{tool_call_id or 'call'}"
+        self._derived[derived] += 1  # models repeat the ids of their calls from one reply to the next
+        return derived if self._derived[derived] == 1 else f"{derived}.{self._derived[derived]}"
 
     def reserve(self) -> list[DelegationRecord]:
         """Keep the next place among the records, for `fill`."""

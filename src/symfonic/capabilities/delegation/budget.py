@@ -10,14 +10,18 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.places import Waiter
 from symfonic.kernel.concurrency.tasks import run_together
 from symfonic.kernel.contracts.limits import Limits
+from symfonic.kernel.contracts.messages import Usage
 
 T = TypeVar("T")
+
+_COUNTED = tuple(each.name for each in fields(Limits) if each.name != "timeout")
 
 
 class Budget:
@@ -90,6 +94,33 @@ class Budget:
             with self._lock:
                 for level in self._levels():
                     level._tokens += tokens
+
+    def charge(self, usage: Usage, delegations: int) -> None:
+        """Count what was spent elsewhere, afterwards, whether or not it was left."""
+        with self._lock:
+            for level in self._levels():
+                level._delegations += delegations
+                level._model_calls += usage.model_calls
+                level._tokens += usage.input_tokens + usage.output_tokens
+
+    def left(self) -> Limits:
+        """What may still be spent, as limits; to be asked where nothing is `spent`."""
+        levels = list(self._levels())
+        with self._lock:
+            spent = {
+                "max_delegations": [each._delegations for each in levels],
+                "max_model_calls": [each._model_calls for each in levels],
+                "max_tokens": [each._tokens for each in levels],
+            }
+        left: dict[str, int] = {}
+        for limit in _COUNTED:
+            used = spent.get(limit, [0] * len(levels))
+            stated = [(getattr(each.limits, limit), count) for each, count in zip(levels, used, strict=True)]
+            rest = [max(0, most - count) for most, count in stated if most is not None]
+            if rest:
+                left[limit] = min(rest)
+        time_left = self.time_left()
+        return Limits(**left, timeout=None if time_left is None else max(time_left[0], 0.001))
 
     def counts_running(self) -> bool:
         """Whether any level limits how many children run at once."""

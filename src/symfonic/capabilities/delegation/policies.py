@@ -17,6 +17,8 @@ from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
 from symfonic.kernel.contracts.ambient import Ambient
 from symfonic.kernel.contracts.facts import fact
 
+Lineage: TypeAlias = tuple[str | None, str | None] | tuple[str | None, str | None, str]
+
 _turns: Ambient["tuple[TurnTaken, ...]"] = Ambient("symfonic_turns")
 
 
@@ -24,14 +26,14 @@ _turns: Ambient["tuple[TurnTaken, ...]"] = Ambient("symfonic_turns")
 class Start:
     """One child to be started: its task, its place in the tree, who watches every attempt, who calls, and its slot.
 
-    ``lineage`` is the root's id and the parent's.
+    ``lineage`` is the root's id and the parent's, and the run's own where that is not to be a new one.
     """
 
     name: str
     task: str
     scope: Any
     depth: int
-    lineage: tuple[str | None, str | None]
+    lineage: Lineage
     watch: "Watch | None"
     caller: ActiveRun | None
     slot: Slot | None = None
@@ -129,14 +131,24 @@ def retried(start: Starter, retries: int) -> Starter:
     async def again(child: Start) -> Any:
         answer: Any = None
         signals = child.caller.pass_through if child.caller is not None else ()
+        attempts = 0
         async for attempt in stamina.retry_context(
             on=lambda error: worth_it(error) and not isinstance(error, signals), attempts=retries + 1, timeout=None
         ):
             with attempt:
-                answer = await start(child)
+                attempts += 1
+                answer = await start(child if attempts == 1 else _attempt(child, attempts))
         return answer
 
     return again
+
+
+def _attempt(child: Start, number: int) -> Start:
+    """The same once more: where the run's id is given, each attempt has one of its own."""
+    if len(child.lineage) == 2:
+        return child
+    root, parent, run_id = child.lineage
+    return replace(child, lineage=(root, parent, f"{run_id}~{number}"))
 
 
 def timed(start: Starter, seconds: float) -> Starter:

@@ -10,7 +10,7 @@ from symfonic.capabilities.delegation.depth import coerce_depth
 from symfonic.capabilities.delegation.errors import ChildDeclarationError, UnknownChildError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import LONGEST_NAME, check_declared, normalised, spelled
-from symfonic.capabilities.delegation.policies import Start, Watch, fold
+from symfonic.capabilities.delegation.policies import Lineage, Start, Watch, fold
 from symfonic.capabilities.delegation.runner_adapter import how_to_call
 from symfonic.kernel.contracts.text import task_text
 
@@ -109,7 +109,7 @@ class DelegationRoster:
         )
 
     def started(
-        self, name: str, task: str, scope: Any, depth: int, lineage: tuple[str | None, str | None], watch: Watch | None
+        self, name: str, task: str, scope: Any, depth: int, lineage: Lineage, watch: Watch | None
     ) -> Coroutine[Any, Any, Any]:
         """What `run` awaits, for a name that is declared."""
         around = active_run()

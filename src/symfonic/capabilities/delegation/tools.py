@@ -15,9 +15,11 @@ from symfonic.capabilities.delegation.contracts import DelegationOutcome, Delega
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import LONGEST_NAME, spelled
+from symfonic.capabilities.delegation.policies import Lineage
 from symfonic.capabilities.delegation.roster import DelegationRoster
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
+from symfonic.kernel.contracts.messages import current_tool_call
 from symfonic.kernel.contracts.text import preview
 
 _log = logging.getLogger("symfonic.delegation")
@@ -137,7 +139,9 @@ class DelegationTools:
 
     def _run(self, call: Call, scope: Any) -> Awaitable[Any]:
         lineage = current_identity()
-        ids = (lineage.root_run_id, lineage.run_id) if lineage is not None else (None, None)
+        ids: Lineage = (lineage.root_run_id, lineage.run_id) if lineage is not None else (None, None)
+        if call.caller is not None and call.caller.journal is not None:
+            ids = (ids[0], ids[1], call.caller.child_id(current_tool_call.get()))
         return self.roster.started(call.name, call.task, scope, call.depth, ids, call)
 
     def _tally(self, name: str) -> None:

@@ -7,6 +7,7 @@ siblings. Here every task gets its own outcome, and one that swallowed a cancell
 import asyncio
 import logging
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from contextvars import Context
 from typing import Any, TypeVar
 
 from symfonic.errors import OverrunError
@@ -115,6 +116,19 @@ async def run_within(seconds: float, work: Awaitable[T], late: Exception | None 
     if done:
         _log_errors([task])
     raise OverrunError(seconds) if late is None else late
+
+
+async def run_inside(context: Context, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, done in this context. Raises what it raises, a cancellation of its own as well."""
+    task = asyncio.get_running_loop().create_task(work, context=context)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        await put_down([task])
+        raise
+    finally:
+        _leave(task, work)
+    return task.result()
 
 
 async def finish_within(work: Awaitable[Any], seconds: float) -> bool:

@@ -31,9 +31,9 @@ class RunIdentity:
         return cls(run_id, run_id, None)
 
     @classmethod
-    def under(cls, root_run_id: str | None, parent_run_id: str | None) -> "RunIdentity":
-        """A new run in a lineage that a caller hands over; what it leaves out is the run's own."""
-        run_id = new_run_id()
+    def under(cls, root_run_id: str | None, parent_run_id: str | None, run_id: str | None = None) -> "RunIdentity":
+        """A run in a lineage that a caller hands over; what it leaves out is the run's own, its id a new one."""
+        run_id = run_id or new_run_id()
         return cls(run_id, root_run_id or parent_run_id or run_id, parent_run_id or None)
 
     def child(self) -> "RunIdentity":

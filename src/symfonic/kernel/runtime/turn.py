@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from symfonic.errors import MaxStepsError, ModelError
 from symfonic.kernel.concurrency.tasks import run_together
 from symfonic.kernel.contracts.facts import fact
+from symfonic.kernel.contracts.journal import Journal
 from symfonic.kernel.contracts.messages import Message, ToolCall, Usage, current_tool_call
 from symfonic.kernel.contracts.model import Model, ModelReply
 from symfonic.kernel.contracts.observer import EventName
@@ -29,6 +30,11 @@ class Run(Protocol):
     @property
     def pass_through(self) -> tuple[type[Exception], ...]:
         """Exceptions that end the run as they are."""
+        ...
+
+    @property
+    def journal(self) -> Journal | None:
+        """Where every model call and tool call is a step; None for a run that ends with its process."""
         ...
 
     def admit_model_call(self) -> None:
@@ -83,7 +89,13 @@ class Turn:
         reply: ModelReply | None = None
         problem: str | None = "cancelled"
         try:
-            reply = checked(await self.model.complete(messages, offered))
+            journal = run.journal
+            if journal is None:
+                reply = checked(await self.model.complete(messages, offered))
+            else:
+                from symfonic.kernel.runtime import journalled
+
+                reply = checked(await journalled.reply(journal, self.model, messages, offered))
             problem = None
             return reply
         except run.pass_through as signal:
@@ -110,7 +122,12 @@ class Turn:
         try:
             tool = self.plan.find(call.name, offered)
             read = tool.arguments if tool.tool in offered else tool.made_to_fit
-            text, failed = to_text(await tool.tool.invoke(read(call.arguments))), False
+            if run.journal is None:
+                text, failed = to_text(await tool.tool.invoke(read(call.arguments))), False
+            else:
+                from symfonic.kernel.runtime import journalled
+
+                text, failed = await journalled.answer(run.journal, tool.tool, read(call.arguments)), False
         except BadCallError as problem:
             text = str(problem)
         except run.pass_through:

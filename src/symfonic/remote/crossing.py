@@ -1,0 +1,160 @@
+"""Calls that are out: what a run sends along, what it remembers meanwhile, and what it takes back."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
+
+from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
+from symfonic.capabilities.delegation.runner_adapter import ChildResponse
+from symfonic.errors import DelegationError, LimitReachedError
+from symfonic.kernel.contracts.limits import Limits
+from symfonic.kernel.contracts.messages import NO_USAGE, Usage
+from symfonic.kernel.contracts.run_identity import RunIdentity
+from symfonic.remote.answer import Answer, RemoteError
+from symfonic.remote.envelope import LONGEST_WAY, Envelope, Left, Lineage
+
+way_here: ContextVar[tuple[str, ...]] = ContextVar("symfonic_way_here", default=())
+"""The runs that left a process on the way to this code, oldest first."""
+
+
+class Out:
+    """One call that is out. ``context`` is where it set out: what comes back from there runs inside it.
+
+    So a far side that calls back is held to the depth and the budget of the call that reached it, whatever it claims.
+    """
+
+    __slots__ = ("_run", "context", "counted", "envelope", "seen")
+
+    def __init__(self, envelope: Envelope, run: ActiveRun) -> None:
+        self.envelope: Envelope = envelope
+        self.context: Context = copy_context()
+        self.counted: int = 0
+        self.seen: Usage = NO_USAGE
+        self._run = run
+
+    @property
+    def depth(self) -> int:
+        """How deep its run is."""
+        return self._run.depth
+
+    def returned(self, answer: Answer) -> ChildResponse:
+        """Take back what came: its spending, its records, and the answer in it.
+
+        Raises DelegationError if the far side refused, RemoteError if it failed, LimitReachedError if it had no time
+        left, and EnvelopeError if its records are none.
+        """
+        run, records = self._run, answer.record_tree()
+        told = _most(answer.spent.usage(), self.seen)
+        run.charge(
+            _most(told - run.usage, NO_USAGE), max(0, answer.delegations - self.counted)
+        )  # less what called back
+        for record in records:
+            run.fill(run.reserve(), record)
+        if answer.status == "finished":
+            ids = answer.lineage
+            return ChildResponse(answer.text, answer, ids.run_id, ids.root_run_id, ids.parent_run_id)
+        raise self._problem(answer)
+
+    def _problem(self, answer: Answer) -> Exception:
+        if answer.status == "refused":
+            return DelegationError(answer.text)
+        left = self.envelope.left_seconds()
+        if answer.status == "timed_out" and left is not None and left <= 0:
+            return LimitReachedError("timeout", 0)
+        return RemoteError(answer.text)
+
+
+_out: dict[str, Out] = {}
+
+
+@contextmanager
+def leaving(agent: str, task: str) -> Iterator[Out]:
+    """Let a task leave the process as a run: the one that a roster opened for it, or else one below the current one.
+
+    Raises LimitReachedError if nothing is left to spend, EnvelopeError if the task is too large to be sent.
+    """
+    run = active_run()
+    identity = run.identity if run is not None else None
+    if run is not None and identity is not None and run.adopt(run.depth, identity.parent_run_id):
+        with _noted(_sealed(agent, task, run, identity), run) as out:
+            yield out
+        return
+    identity = RunIdentity.root() if identity is None else identity.child()
+    with (
+        RunScope(depth=0 if run is None else run.depth + 1, agent=agent, identity=identity) as new,
+        _noted(_sealed(agent, task, new, identity), new) as out,
+    ):
+        yield out
+
+
+def own(envelope: Envelope) -> Out | None:
+    """The very call that this is, or claims to be, where it set out from here."""
+    return _out.get(envelope.lineage.run_id)
+
+
+def home(lineage: Lineage) -> Out | None:
+    """The call that is out from here and led to another one: the nearest on its way, or the deepest of its tree."""
+    for crossing in reversed(lineage.via):
+        if crossing != lineage.run_id and crossing in _out:
+            return _out[crossing]
+    if lineage.run_id in _out:
+        return None
+    of_tree = [each for each in list(_out.values()) if each.envelope.lineage.root_run_id == lineage.root_run_id]
+    return max(of_tree, key=lambda each: each.depth, default=None)
+
+
+@contextmanager
+def _noted(envelope: Envelope, run: ActiveRun) -> Iterator[Out]:
+    key = envelope.lineage.run_id
+    out = _out[key] = Out(envelope, run)
+    try:
+        yield out
+    finally:
+        _out.pop(key, None)
+
+
+def _sealed(agent: str, task: str, run: ActiveRun, identity: RunIdentity) -> Envelope:
+    budget, way = run.budget, way_here.get()
+    left = Left()
+    deadline: float | None = None
+    if budget is not None:
+        reached = budget.spent()
+        if reached is not None:
+            raise reached
+        limits = budget.left()
+        left = _as_left(limits)
+        deadline = None if limits.timeout is None else time.time() + limits.timeout
+    if len(way) == LONGEST_WAY:
+        raise DelegationError(f"the task has left a process {LONGEST_WAY} times on its way here, which is the most")
+    lineage = Lineage(
+        run_id=identity.run_id,
+        root_run_id=identity.root_run_id,
+        parent_run_id=identity.parent_run_id,
+        via=(*way, identity.run_id),
+    )
+    envelope = Envelope(
+        agent=agent,
+        task=task,
+        lineage=lineage,
+        depth=run.depth,
+        max_depth=run.max_depth,
+        deadline=deadline,
+        left=left,
+    )
+    envelope.text_of()  # too much is refused here
+    return envelope
+
+
+def _most(one: Usage, other: Usage) -> Usage:
+    """The larger of each count."""
+    return Usage(
+        max(one.input_tokens, other.input_tokens),
+        max(one.output_tokens, other.output_tokens),
+        max(one.model_calls, other.model_calls),
+        max(one.tool_calls, other.tool_calls),
+    )
+
+
+def _as_left(limits: Limits) -> Left:
+    return Left(**{name: getattr(limits, name) for name in Left.model_fields})

@@ -1,0 +1,150 @@
+"""What goes out with a task that leaves the process, and how it is read where it arrives.
+
+Neither a queue nor a wire is trusted: everything is checked again, and what is too large is not sent at all.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from symfonic.errors import EnvelopeError
+from symfonic.kernel.contracts.limits import Limits
+from symfonic.kernel.contracts.run_identity import RunIdentity
+from symfonic.kernel.contracts.text import encodable, preview
+
+MOST_BYTES = 256 * 1024
+"""Bytes of JSON that one envelope or answer may have."""
+
+LONGEST_ID, LONGEST_WAY = 512, 64
+"""Characters of a run's id, and crossings that a task may have behind it."""
+
+_MOST = 2**53  # beyond it JSON numbers are not exact everywhere
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def _whole(value: Any) -> Any:
+    """Some wires know only floats; a bool or a text is no number of anything."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("expected a whole number")
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _plain_id(value: str) -> str:
+    if not value.isprintable() or value.strip() != value:
+        raise ValueError("expected a printable text without blanks around it")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=_MOST)]
+AtLeastOne = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=_MOST)]
+Id = Annotated[str, AfterValidator(_plain_id), Field(min_length=1, max_length=LONGEST_ID)]
+
+
+class Crossing(BaseModel):
+    """What is sent: checked when it is made, unchangeable afterwards; what a newer sender adds is ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    def text_of(self) -> str:
+        """The message as JSON. Raises EnvelopeError if it is larger than a message may be."""
+        written = json.dumps(self.model_dump(mode="json", exclude_none=True), ensure_ascii=False)
+        return _small_enough(encodable(written), type(self).__name__.lower())
+
+    def plain(self) -> dict[str, Any]:
+        """The message as plain values. Raises EnvelopeError if it is larger than a message may be."""
+        read: dict[str, Any] = json.loads(self.text_of())
+        return read
+
+
+class Left(Crossing):
+    """What a tree may still spend; the fields are those of `Limits`, less the time."""
+
+    max_delegations: Count | None = None
+    max_fan_out: Count | None = None
+    max_concurrency: AtLeastOne | None = None
+    max_repeats: AtLeastOne | None = None
+    max_model_calls: AtLeastOne | None = None
+    max_tokens: Count | None = None
+    max_answer_chars: Count | None = None
+
+    def limits(self, seconds: float | None) -> Limits:
+        """The same as limits of a run, with so much time."""
+        return Limits(**self.model_dump(), timeout=seconds)
+
+
+class Lineage(Crossing):
+    """Who the run is to be, and the way to it: the ids of the runs that left a process, oldest first."""
+
+    run_id: Id
+    root_run_id: Id
+    parent_run_id: Id | None = None
+    via: tuple[Id, ...] = Field(default=(), max_length=LONGEST_WAY)
+
+    def identity(self) -> RunIdentity:
+        """The identity that it is about."""
+        return RunIdentity(self.run_id, self.root_run_id, self.parent_run_id)
+
+
+class Envelope(Crossing):
+    """A task, and where its run will stand in the tree.
+
+    ``depth`` is that of the run, ``max_depth`` the ceiling in force where it was sent, ``deadline`` is in seconds since
+    the epoch.
+    """
+
+    agent: str = Field(min_length=1, max_length=LONGEST_ID)
+    task: str
+    lineage: Lineage
+    depth: Count = 0
+    max_depth: Count | None = None
+    deadline: float | None = Field(default=None, ge=0, le=_MOST)
+    left: Left = Left()
+
+    def left_seconds(self) -> float | None:
+        """The seconds until the deadline, below 0 when it is over; None where there is none."""
+        return None if self.deadline is None else self.deadline - time.time()
+
+    @classmethod
+    def read(cls, sent: Any) -> "Envelope":
+        """What was sent, as text, bytes or a mapping. Raises EnvelopeError, naming what is wrong with which field."""
+        return read(cls, sent)
+
+
+def read(kind: type[M], sent: Any) -> M:
+    """What was sent, as text, bytes or a mapping. Raises EnvelopeError, naming what is wrong with which field."""
+    what = kind.__name__.lower()
+    value = _parsed(sent, what)
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, each['loc'])) or what}: {each['msg']}" for each in error.errors()[:5]]
+        raise EnvelopeError(f"the {what} cannot be read: {'; '.join(told)}"[:2000]) from error
+
+
+def _parsed(sent: Any, what: str) -> Mapping[str, Any]:
+    value = sent
+    try:
+        if isinstance(sent, str | bytes | bytearray):
+            value = json.loads(_small_enough(sent if isinstance(sent, str) else bytes(sent).decode(), what))
+        elif isinstance(sent, Mapping):
+            _small_enough(json.dumps(dict(sent), ensure_ascii=False, allow_nan=True), what)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvelopeError(f"the {what} cannot be read: it is no JSON ({type(error).__name__})") from error
+    if not isinstance(value, Mapping):
+        shown = preview(repr(value)) if isinstance(value, str | int | float | bool | None) else type(value).__name__
+        raise EnvelopeError(f"the {what} cannot be read: expected a JSON object, got {shown}")
+    return value
+
+
+def _small_enough(text: str, what: str) -> str:
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    if size > MOST_BYTES:
+        raise EnvelopeError(
+            f"the {what} has {size} bytes of at most {MOST_BYTES}: put what is large where both sides can reach it, and"
+            " send where that is"
+        )
+    return text
