@@ -17,7 +17,7 @@ from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.observer import Observer
-from symfonic.kernel.contracts.options import Options, check_observers
+from symfonic.kernel.contracts.options import Instructions, Options, check_observers
 from symfonic.kernel.contracts.signatures import REMEMBERED, method_of, signature_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class SymfonicAgent(Closing):
         model: Model,
         *,
         name: str = "agent",
-        instructions: str | None = None,
+        instructions: Instructions | None = None,
         tools: Sequence[Any] = (),
         sub_agents: Sequence[Any] | None = None,
         max_depth: int | None = None,
@@ -157,8 +157,8 @@ def _check(model: Any, name: Any, instructions: Any, options: Any) -> None:
         raise ConfigurationError(f"complete of the model {model!r} must take (messages, tools): {misfit}") from misfit
     if not isinstance(name, str) or not name.strip():
         raise ConfigurationError(f"name must be a non-empty string, got {name!r}")
-    if instructions is not None and not isinstance(instructions, str):
-        raise ConfigurationError(f"instructions must be a string, got {instructions!r}")
+    if instructions is not None and not isinstance(instructions, str) and not callable(instructions):
+        raise ConfigurationError(f"instructions must be a string, or a function of the scope, got {instructions!r}")
     if options is not None and not isinstance(options, Options):
         raise ConfigurationError(f"options must be symfonic.Options(...), got {options!r}")
 

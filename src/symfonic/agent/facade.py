@@ -8,7 +8,7 @@ from symfonic.agent.stream import EventStream
 from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.observer import Observer
-from symfonic.kernel.contracts.options import Options
+from symfonic.kernel.contracts.options import Instructions, Options
 from symfonic.models import resolve_model
 
 __all__ = ["Agent", "AgentResult"]
@@ -18,7 +18,8 @@ class Agent(Closing):
     """An agent: a model, instructions, tools, and sub-agents it may delegate to.
 
     ``model`` is a model object, ``"offline"``, ``"openai:NAME"``, ``"langchain:PROVIDER:NAME"`` or a LangChain chat
-    model. ``tools`` are plain functions, `symfonic.tool` objects or LangChain tools. ``sub_agents`` are `SubAgent`s.
+    model. ``instructions`` are a text, or a function that makes it of the run's scope. ``tools`` are plain functions,
+    `symfonic.tool` objects or LangChain tools. ``sub_agents`` are `SubAgent`s.
     ``max_depth`` is the deepest depth at which anything below may run (None: the enclosing run's ceiling, 2 for a
     root), ``limits`` what the tree below may spend. The object holds no run state. Raises ConfigurationError for
     anything that cannot work.
@@ -29,7 +30,7 @@ class Agent(Closing):
         model: Any,
         *,
         name: str = "agent",
-        instructions: str | None = None,
+        instructions: Instructions | None = None,
         tools: Sequence[Any] = (),
         sub_agents: Sequence[Any] = (),
         max_depth: int | None = None,

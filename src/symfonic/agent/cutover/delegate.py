@@ -15,13 +15,14 @@ from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
 from symfonic.capabilities.delegation.context import DelegationContext
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy, coerce_depth
 from symfonic.errors import ConfigurationError, LimitReachedError, RunError
+from symfonic.kernel.concurrency.awaitables import is_awaitable
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.messages import Message
 from symfonic.kernel.contracts.model import Model
 from symfonic.kernel.contracts.observer import Observer
-from symfonic.kernel.contracts.options import Options, check_observers
+from symfonic.kernel.contracts.options import Instructions, Options, check_observers
 from symfonic.kernel.contracts.run_identity import RunIdentity, current_run_identity
-from symfonic.kernel.contracts.text import error_text, task_text
+from symfonic.kernel.contracts.text import encodable, error_text, task_text
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import Plan
 from symfonic.kernel.runtime.registry import ToolRegistry
@@ -48,7 +49,7 @@ class KernelDelegate:
         *,
         model: Model,
         name: str = "agent",
-        instructions: str | None = None,
+        instructions: Instructions | None = None,
         tools: Sequence[Any] = (),
         delegation: "DelegationCapability | None" = None,
         bounds: Bounds | None = None,
@@ -72,7 +73,9 @@ class KernelDelegate:
         self.registry: ToolRegistry = _registry(tools, delegation, contributed) if tools or delegation else _NO_TOOLS
         self.plan: Plan = self.registry.compile()
         self._turn: Turn | None = None
-        self._opening = (Message("system", instructions),) if instructions else ()
+        text = instructions if isinstance(instructions, str) else None
+        self._opening = (Message("system", text),) if text else ()
+        self._instructs = partial(_instructed, name, instructions) if callable(instructions) else None
         self._offered = self._offered_at_ceiling = self.plan.offer()
         if contributed:
             self._offered_at_ceiling = self.plan.offer(without=[tool.name for tool in contributed])
@@ -198,10 +201,11 @@ class KernelDelegate:
                 if run.observers:
                     run.tell("RunStarted", messages[-1].text)
                 at_ceiling = run.max_depth is not None and run.depth >= run.max_depth
-                turn = (self._turn or self._loop()).run(
-                    messages, self._offered_at_ceiling if at_ceiling else self._offered, run
-                )
+                offered = self._offered_at_ceiling if at_ceiling else self._offered
                 try:
+                    if self._instructs is not None:
+                        messages[:0] = await self._instructs(run.scope)
+                    turn = (self._turn or self._loop()).run(messages, offered, run)
                     text = await (_timed(turn, bounds.limits) if bounds.limits else turn)
                 except BaseException as error:
                     _ended(run, error)
@@ -214,6 +218,19 @@ class KernelDelegate:
         finally:
             if outermost is not None:
                 _restore(outermost)
+
+
+async def _instructed(name: str, instructions: Callable[[Any], Any], scope: Any) -> list[Message]:
+    """What instructions that are a function say of a scope. Raises ConfigurationError if that is no text, or none."""
+    try:
+        said = instructions(scope)
+        if is_awaitable(said):
+            said = await said
+    except Exception as error:
+        raise ConfigurationError(f"the instructions of the agent {name!r} raised: {error_text(error)}") from error
+    if said is not None and not isinstance(said, str):
+        raise ConfigurationError(f"the instructions of the agent {name!r} returned {said!r}, expected a string or None")
+    return [Message("system", encodable(said))] if said else []
 
 
 def _ended(run: ActiveRun, error: BaseException) -> None:

@@ -1,11 +1,14 @@
 """The settings of an agent that are not its parts."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.observer import Observer
+
+Instructions: TypeAlias = str | Callable[[Any], str | Awaitable[str | None] | None]
+"""What a model is told first: a text, or a function, sync or async, that makes it of the run's scope."""
 
 
 @fact
