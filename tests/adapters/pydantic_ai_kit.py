@@ -43,3 +43,13 @@ def theirs(capability: Any, *replies: Any, **settings: Any) -> Any:
 def tool_texts(result: Any) -> list[str]:
     parts = [part for message in result.all_messages() for part in message.parts]
     return [part.content for part in parts if isinstance(part, ToolReturnPart)]
+
+
+def that_pauses(signal: Exception, **settings: Any) -> Any:
+    child = Theirs(says([ToolCallPart("pay", {"amount": 7})], "paid"), **settings)
+
+    @child.tool_plain
+    async def pay(amount: int) -> str:
+        raise signal
+
+    return child

@@ -10,12 +10,12 @@ pytest.importorskip("pydantic_ai")
 from adapter_kit import Waits, lead, the_record
 from pydantic import BaseModel
 from pydantic_ai import Agent as Theirs
-from pydantic_ai import RunContext
+from pydantic_ai import ApprovalRequired, CallDeferred, DeferredToolRequests, RunContext
 from pydantic_ai.agent import WrapperAgent
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
-from pydantic_ai_kit import Tenant, answers, says
+from pydantic_ai_kit import Tenant, answers, says, that_pauses
 
 from symfonic import DelegationOutcome, Limits, Options, SubAgent, delegation
 from symfonic.adapters.pydantic_ai import PydanticAIChild, adopt
@@ -228,3 +228,23 @@ async def test_which_scopes_are_deps(value: Any, kind: Any, fits: bool):
     assert isinstance(adopt("child", agent), PydanticAIChild)
     await lead(agent).run("go", scope=value)
     assert seen == [value if fits else None]
+
+
+@pytest.mark.parametrize("kinds", [{}, {"output_type": [str, DeferredToolRequests]}])
+@pytest.mark.parametrize("signal", [ApprovalRequired, CallDeferred])
+async def test_a_pause_inside_it_is_a_signal_where_it_is_named_and_else_its_failure(signal: Any, kinds: Any):
+    child = that_pauses(signal({"why": "dear"}), **kinds)
+    with pytest.raises(signal) as caught:
+        await lead(child, options=Options(pass_through=(ApprovalRequired, CallDeferred))).run("go")
+    assert caught.value.metadata["sub_agent"] == "child"
+    requests = caught.value.metadata["requests"]
+    assert [call.tool_name for call in (*requests.calls, *requests.approvals)] == ["pay"]
+    assert list(requests.metadata.values()) == [{"why": "dear"}]
+
+    record = await the_record(child)
+    assert record.outcome is DelegationOutcome.CHILD_FAILED
+    if kinds:
+        assert isinstance(record.trace.error, signal)
+        assert 'pay({"amount":7}), which nobody here can give' in record.message
+    else:
+        assert "DeferredToolRequests" in record.message  # theirs: to let it pause at all, it has to be declared

@@ -8,13 +8,13 @@ import pytest
 
 pytest.importorskip("pydantic_ai")
 
-from adapter_kit import HOLDS_IN_EVERY_HOST, lead, the_record
+from adapter_kit import HOLDS_IN_EVERY_HOST, lead
 from pydantic_ai import Agent as Theirs
 from pydantic_ai import ApprovalRequired, CallDeferred, DeferredToolRequests, DeferredToolResults, RunContext
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
-from pydantic_ai_kit import Tenant, asks, says, theirs, tool_texts
+from pydantic_ai_kit import Tenant, asks, says, that_pauses, theirs, tool_texts
 
 from symfonic import ConfigurationError, DelegationOutcome, Options, SubAgent, delegation
 from symfonic.adapters.pydantic_ai import as_pydantic_ai_toolset, host_context
@@ -104,36 +104,6 @@ def test_the_adapter_imports_without_pydantic_ai_and_says_what_to_install():
 
 
 # What pauses
-
-
-def that_pauses(signal: Exception, **settings: Any) -> Any:
-    child = Theirs(says([ToolCallPart("pay", {"amount": 7})], "paid"), **settings)
-
-    @child.tool_plain
-    async def pay(amount: int) -> str:
-        raise signal
-
-    return child
-
-
-@pytest.mark.parametrize("kinds", [{}, {"output_type": [str, DeferredToolRequests]}])
-@pytest.mark.parametrize("signal", [ApprovalRequired, CallDeferred])
-async def test_a_pause_inside_it_is_a_signal_where_it_is_named_and_else_its_failure(signal: Any, kinds: Any):
-    child = that_pauses(signal({"why": "dear"}), **kinds)
-    with pytest.raises(signal) as caught:
-        await lead(child, options=Options(pass_through=(ApprovalRequired, CallDeferred))).run("go")
-    assert caught.value.metadata["sub_agent"] == "child"
-    requests = caught.value.metadata["requests"]
-    assert [call.tool_name for call in (*requests.calls, *requests.approvals)] == ["pay"]
-    assert list(requests.metadata.values()) == [{"why": "dear"}]
-
-    record = await the_record(child)
-    assert record.outcome is DelegationOutcome.CHILD_FAILED
-    if kinds:
-        assert isinstance(record.trace.error, signal)
-        assert 'pay({"amount":7}), which nobody here can give' in record.message
-    else:
-        assert "DeferredToolRequests" in record.message  # theirs: to let it pause at all, it has to be declared
 
 
 @pytest.mark.parametrize("levels", ["ours", "theirs", "theirs below ours"])
