@@ -1,5 +1,7 @@
 # make demo   asks the demo team one question about this repository
 # make test   lint, types, tests and documentation
+# make test-apart  the tests of what cannot be installed beside the rest, each group in an environment of its own
+# make ecosystem   tests the adapters, and writes the table of docs/ecosystem.md
 # make campaign SECONDS=600   random trees of failing children, for so long
 # make house  counts what keeps the code plain, and draws it (docs/images/house.svg)
 # make bench  measures speed and memory, and writes docs/performance.md; QUICK=1 for a short one that writes build/bench
@@ -19,13 +21,25 @@ SECONDS ?= 60
 QUICK ?=
 BENCH_VENVS ?=
 
-.PHONY: demo test campaign bench house lint types python clean
+.PHONY: demo test test-apart test-crewai test-remote ecosystem campaign bench house lint types python clean
 
 demo: $(DEMO)/ready
 	@$(DEMO)/bin/symfonic run demo/team.toml "$(QUESTION)"
 
 test: lint types
 	$(TEST)/bin/python -m pytest --numprocesses=2 --dist=loadfile --cov --fail-on-skip $(PYTEST_ARGS)
+
+APART = $(TEST)-$*/bin/python -m pytest --numprocesses=2 --dist=loadfile --fail-on-skip --cov --cov-config=tests/apart/$*/coverage.toml
+test-apart: test-crewai test-remote
+
+test-crewai: PAGES = docs/ecosystem/crewai.md
+test-remote: PAGES = docs/remote.md docs/durable.md
+test-crewai test-remote: test-%: $(TEST)-%/ready
+	$(APART) $(PYTEST_ARGS) tests/apart/$* $(PAGES)
+
+ecosystem: $(TEST)/ready $(TEST)-crewai/ready
+	$(TEST)/bin/python -m pytest -q --numprocesses=2 --dist=loadfile -p tools.ecosystem.plugin tests/adapters
+	$(TEST)-crewai/bin/python -m pytest -q -p tools.ecosystem.plugin tests/apart/crewai
 
 campaign: $(TEST)/ready
 	@$(TEST)/bin/python -m tools.campaign --seconds $(SECONDS)
@@ -54,6 +68,12 @@ $(TEST)/ready: pyproject.toml | python
 	$(PYTHON) -m venv --clear $(TEST)
 	$(TEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(TEST)/bin/python -m pip install --quiet --editable '.[cli,cost,langchain,openai,otel,pydantic-ai,retries]' --group dev
+	@touch $@
+
+$(TEST)-%/ready: pyproject.toml | python
+	$(PYTHON) -m venv --clear $(TEST)-$*
+	$(TEST)-$*/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(TEST)-$*/bin/python -m pip install --quiet --editable '.[cli,openai,otel,retries]' --group $*
 	@touch $@
 
 $(BENCH)/symfonic/ready: pyproject.toml $(shell find src -name '*.py')

@@ -15,12 +15,13 @@ from symfonic import (
     Options,
     SubAgent,
     Veto,
+    delegation,
     from_callable,
 )
 from symfonic.adapters.openai_functions import as_openai_functions
 from symfonic.kernel.contracts.events import DelegationFinished, DelegationStarted
 from symfonic.kernel.contracts.run_identity import current_run_identity
-from symfonic.testing import ScriptedModel, tool_call
+from symfonic.testing import ScriptedChild, ScriptedModel, tool_call
 
 GO = {"name": "worker", "task": "go"}
 
@@ -193,3 +194,49 @@ def test_a_host_without_children_is_refused() -> None:
         symfonic.delegation([])
     with pytest.raises(ConfigurationError, match="max_depth"):
         symfonic.delegation([worker()], max_depth=-1)
+
+
+async def test_a_run_of_a_host_is_written_as_json_like_a_result():
+    hosted = delegation([SubAgent("child", ScriptedChild("yes"), "Works.")])
+    async with hosted.run_scope() as run:
+        await hosted.call("run_agent", {"name": "child", "task": "go"})
+        await hosted.call("run_agent", {"name": "nobody", "task": "go"})
+    told = run.to_dict()
+    assert json.loads(run.to_json()) == told
+    assert (told["run_id"], told["delegated_to"]) == (run.identity.run_id, ["child"])
+    assert [each["outcome"] for each in told["delegations"]] == ["delivered", "unknown_child"]
+    assert told["tally"] == {"by_outcome": {"delivered": 1, "unknown_child": 1}, "by_child": {"child": 1, "nobody": 1}}
+    assert type(told["tally"]["by_child"]) is dict
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"limits": {"max_delegations": 1}}, r"limits must be symfonic.Limits\(...\), got {'max_delegations': 1}"),
+        ({"options": {"max_steps": 1}}, r"options must be symfonic.Options\(...\), got"),
+    ],
+)
+def test_settings_of_the_wrong_kind_are_refused_where_they_are_declared(settings: Any, words: str):
+    with pytest.raises(ConfigurationError, match=words):
+        delegation([SubAgent("child", ScriptedChild("yes"), "Works.")], **settings)
+
+
+def test_children_that_are_in_no_list_are_refused():
+    with pytest.raises(ConfigurationError, match="sub_agents must be a list or tuple, got SubAgent"):
+        delegation(SubAgent("child", ScriptedChild("yes"), "Works."))  # type: ignore[arg-type]
+
+
+async def test_limits_that_hold_for_each_call_alone_are_warned_of_once(caplog: pytest.LogCaptureFixture):
+    hosted = delegation([SubAgent("child", ScriptedChild("yes", "yes"), "Works.")], limits=Limits(max_delegations=1))
+    async with hosted.run_scope():
+        await hosted.call("run_agent", {"name": "child", "task": "go"})
+    assert caplog.text == ""
+    for _ in range(2):
+        await hosted.call("run_agent", {"name": "child", "task": "go"})
+    assert caplog.text.count("outside run_scope()") == 1
+
+
+@pytest.mark.parametrize("given", [Agent(ScriptedModel("never")), [SubAgent("c", ScriptedChild("x"), "C.")], None])
+def test_what_is_no_delegation_cannot_be_bound(given: Any):
+    with pytest.raises(ConfigurationError, match=r"expected symfonic.delegation\(\[SubAgent\("):
+        as_openai_functions(given)

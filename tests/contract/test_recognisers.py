@@ -90,6 +90,6 @@ def test_installed_packages_are_asked_once_and_only_about_what_nobody_knows(monk
 def test_what_nobody_can_adopt_is_refused_with_the_list_of_what_can() -> None:
     with pytest.raises(
         ChildDeclarationError,
-        match=r"from_callable\(.*agno, LangChain.*pydantic-ai, smolagents, strands",
+        match=r"from_callable\(.*agno, .*LangChain.*pydantic-ai, smolagents, strands",
     ):
         SubAgent("child", foreign("unknown"), "Works.")

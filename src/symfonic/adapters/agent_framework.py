@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from symfonic.adapters.hosted import Hosted
+from symfonic.adapters.hosted import Hosted, tools_of
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import ChildDeclarationError, ConfigurationError, SymfonicError
@@ -303,7 +303,7 @@ def as_agent_framework_tools(capability: Hosted) -> "list[FunctionTool]":
             func=_calling(capability, each.name),
             input_model=_unjudged(each.parameters),
         )
-        for each in capability.host_tools()
+        for each in tools_of(capability)
     ]
 
 

@@ -26,7 +26,7 @@ def from_callable(fn: Callable[..., Any]) -> "CallableChild":
     try:
         inspect.signature(fn).bind("task")
     except TypeError as error:
-        raise ChildDeclarationError(f"{fn!r} must take the task as its only required argument: {error}") from error
+        raise ChildDeclarationError(f"{fn!r} is called with one argument, the task, and cannot be: {error}") from error
     except ValueError:  # built into Python, without a signature to read
         pass
     return CallableChild(fn)

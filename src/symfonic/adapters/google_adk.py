@@ -6,7 +6,7 @@ from copy import copy, deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from symfonic.adapters.hosted import Hosted
+from symfonic.adapters.hosted import Hosted, tools_of
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
@@ -325,4 +325,4 @@ def as_adk_tools(capability: Hosted) -> "list[BaseTool]":
                 current_tool_call.reset(call)
                 _host.reset(host)
 
-    return [DelegationTool(each) for each in capability.host_tools()]
+    return [DelegationTool(each) for each in tools_of(capability)]

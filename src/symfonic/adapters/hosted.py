@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.tool import Tool
 
 
@@ -16,3 +17,13 @@ class Hosted(Protocol):
     async def call(self, name: str, arguments: Mapping[str, object] | str | None) -> str:
         """Carry out a call; the text is what the host's model is to read."""
         ...
+
+
+def tools_of(capability: Hosted) -> Sequence[Tool]:
+    """The tools to bind. Raises ConfigurationError for anything but what `symfonic.delegation(...)` returns."""
+    tools = getattr(capability, "host_tools", None)
+    if not callable(tools):
+        told = f"expected symfonic.delegation([SubAgent(name, agent, description), ...]), got {capability!r}"
+        raise ConfigurationError(told[:500])
+    made: Sequence[Tool] = tools()
+    return made

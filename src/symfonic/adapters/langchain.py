@@ -6,6 +6,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_origin, is_typeddict
 
+from symfonic.adapters.hosted import Hosted, tools_of
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
@@ -311,14 +312,14 @@ def _tokens(response: Any) -> Usage:
 # ------------------------------------------------------------------------------------------------- ours under theirs
 
 
-def as_langchain_tools(capability: Any) -> "list[BaseTool]":
+def as_langchain_tools(capability: Hosted) -> "list[BaseTool]":
     """The delegation tools of `symfonic.delegation(...)` as LangChain tools, for ``create_agent`` or any graph.
 
     A child sees the host's config, as everything in LangChain does: its callbacks, its run context. Raises
     ConfigurationError if the package langchain-core is missing.
     """
     made = _tool_class()
-    return [made(each) for each in capability.host_tools()]
+    return [made(each) for each in tools_of(capability)]
 
 
 @cache

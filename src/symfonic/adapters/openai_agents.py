@@ -6,7 +6,7 @@ from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from symfonic.adapters.hosted import Hosted
+from symfonic.adapters.hosted import Hosted, tools_of
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import ConfigurationError, SymfonicError
@@ -196,7 +196,7 @@ def as_openai_agents_tools(capability: Hosted) -> "list[FunctionTool]":
             # their strict form would require a context from every call
             strict_json_schema=False,
         )
-        for each in capability.host_tools()
+        for each in tools_of(capability)
     ]
 
 

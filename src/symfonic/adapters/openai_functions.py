@@ -3,18 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
+from symfonic.adapters.hosted import Hosted, tools_of
+
 
 class OpenAIFunctions:
     """What to send to the model, and what to call with what it sends back."""
 
-    def __init__(self, capability: Any) -> None:
+    def __init__(self, capability: Hosted) -> None:
         self._capability = capability
+        self._tools = tools_of(capability)
 
     def tools(self, *, flat: bool = False) -> list[dict[str, Any]]:
         """The schemas for ``tools=[...]`` of chat completions; ``flat`` is the spelling of the Responses API."""
         functions = [
             {"name": each.name, "description": each.description, "parameters": dict(each.parameters)}
-            for each in self._capability.host_tools()
+            for each in self._tools
         ]
         if flat:
             return [{"type": "function", **function} for function in functions]
@@ -26,10 +29,9 @@ class OpenAIFunctions:
         Arguments may be the JSON text as it came. What goes wrong is told in the text; only a cancellation, and what
         `Options.pass_through` names, is raised.
         """
-        text: str = await self._capability.call(name, arguments)
-        return text
+        return await self._capability.call(name, arguments)
 
 
-def as_openai_functions(capability: Any) -> OpenAIFunctions:
+def as_openai_functions(capability: Hosted) -> OpenAIFunctions:
     """The delegation tools of `symfonic.delegation(...)` as function schemas and a dispatch function."""
     return OpenAIFunctions(capability)

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, get_origin
 
-from symfonic.adapters.hosted import Hosted
+from symfonic.adapters.hosted import Hosted, tools_of
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import ConfigurationError
@@ -169,7 +169,7 @@ def _toolset_class() -> "Callable[[Hosted, str | None], AbstractToolset[Any]]":
                 ToolDefinition(
                     name=each.name, description=each.description, parameters_json_schema=deepcopy(dict(each.parameters))
                 )
-                for each in capability.host_tools()
+                for each in tools_of(capability)
             ]
 
         @property

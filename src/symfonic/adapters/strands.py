@@ -7,7 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from symfonic.adapters.hosted import Hosted
+from symfonic.adapters.hosted import Hosted, tools_of
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import ConfigurationError, SymfonicError
@@ -283,4 +283,4 @@ def as_strands_tools(capability: Hosted) -> "list[AgentTool]":
                 current_tool_call.reset(token)
             yield {"toolUseId": call_id, "status": "success", "content": [{"text": text}]}
 
-    return [DelegationTool(tool) for tool in capability.host_tools()]
+    return [DelegationTool(tool) for tool in tools_of(capability)]

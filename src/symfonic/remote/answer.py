@@ -1,9 +1,7 @@
 """What comes back from another process: how the run ended there, what it spent, and its records."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
-
-from pydantic import AfterValidator, Field
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from symfonic.capabilities.delegation.contracts import (
     ChildRun,
@@ -17,8 +15,8 @@ from symfonic.capabilities.delegation.reports import record_dict
 from symfonic.errors import EnvelopeError, SymfonicError
 from symfonic.kernel.contracts.messages import Usage
 from symfonic.kernel.contracts.run_identity import RunIdentity
-from symfonic.kernel.contracts.text import encodable, error_text
-from symfonic.remote.envelope import Count, Crossing, Lineage, read
+from symfonic.kernel.contracts.text import error_text
+from symfonic.remote.envelope import MOST, Count, Crossing, Lineage, Number, Seconds, Text, checked, read
 
 Status = Literal["finished", "refused", "failed", "timed_out", "cancelled"]
 
@@ -30,8 +28,6 @@ _STATUSES: dict[DelegationOutcome, Status] = {
     DelegationOutcome.CHILD_TIMED_OUT: "timed_out",
     DelegationOutcome.CHILD_CANCELLED: "cancelled",
 }  # the others are refusals
-
-Text = Annotated[str, AfterValidator(encodable)]
 
 
 class RemoteError(SymfonicError):
@@ -53,19 +49,14 @@ class Spent(Crossing):
     @classmethod
     def of(cls, usage: Usage) -> "Spent":
         """What a usage comes to."""
-        return cls(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            model_calls=usage.model_calls,
-            tool_calls=usage.tool_calls,
-        )
+        return cls(**{name: min(getattr(usage, name), MOST) for name in cls.model_fields})
 
 
 class Answer(Crossing):
     """How a run ended: ``text`` is its answer, or says why there is none.
 
-    ``delegations`` counts all of the tree below it, also where ``records`` had to be left out, since they were too
-    large.
+    ``delegations`` counts the children that were started in all of the tree below it, also where ``records`` had to be
+    left out, since they were too large.
     """
 
     status: Status
@@ -92,8 +83,8 @@ class Answer(Crossing):
             text=error_text(trace.error) if failed and trace.error is not None else record.message,
             lineage=lineage,
             spent=Spent.of(trace.usage),
-            delegations=sum(1 for _ in walk(record.children)),
-            records=tuple(record_dict(each) for each in record.children),
+            delegations=started(record.children),
+            records=tuple(_told(each) for each in record.children),
         )
         return answer.small_enough()
 
@@ -102,8 +93,8 @@ class Answer(Crossing):
         for smaller in (self, self.model_copy(update={"records": ()})):
             try:
                 smaller.text_of()
-            except (EnvelopeError, RecursionError) as error:
-                problem = str(error) or "its records are nested too deeply"
+            except EnvelopeError as error:
+                problem = str(error)
             else:
                 return smaller
         return self.model_copy(update={"status": "failed", "text": problem, "records": ()})
@@ -111,6 +102,22 @@ class Answer(Crossing):
     def record_tree(self) -> tuple[DelegationRecord, ...]:
         """The records as records. Raises EnvelopeError if they are none, or too many."""
         return _records(self.records)
+
+
+def started(records: Iterable[DelegationRecord]) -> int:
+    """How many children were started in these trees; what was refused costs nothing."""
+    return sum(not each.outcome.refused for each in walk(records))
+
+
+def _told(record: DelegationRecord) -> dict[str, Any]:
+    """A record as it is sent: without the children's whole results, which stay where they are."""
+    told = record_dict(record)
+    waiting = [told]
+    while waiting:
+        each = waiting.pop()
+        each.pop("result", None)
+        waiting.extend(each["children"])
+    return told
 
 
 class _Line(Crossing):
@@ -127,8 +134,8 @@ class _Line(Crossing):
     child: dict[str, Any] | None = None
     tool_call_id: str | None = None
     task: Text = ""
-    started: float = 0.0
-    duration: float = Field(default=0.0, ge=0)
+    started: Number = 0.0
+    duration: Seconds = 0.0
     retryable: bool = False
     error: dict[str, Any] | None = None
     usage: Spent = Spent()
@@ -145,7 +152,7 @@ class _Line(Crossing):
 
 
 def _identity(told: dict[str, Any] | None) -> RunIdentity | None:
-    return None if told is None else read(Lineage, told).identity()
+    return None if told is None else checked(Lineage, told).identity()
 
 
 def _records(told: Sequence[Mapping[str, Any]]) -> tuple[DelegationRecord, ...]:
@@ -159,7 +166,7 @@ def _records(told: Sequence[Mapping[str, Any]]) -> tuple[DelegationRecord, ...]:
             raise EnvelopeError(f"the answer has more than {MOST_RECORDS} records")
         below: list[int] = []
         among.append(len(lines))
-        lines.append((read(_Line, each), below))
+        lines.append((checked(_Line, each), below))
         children = each.get("children") or ()
         if not isinstance(children, Sequence) or isinstance(children, str):
             raise EnvelopeError("the answer cannot be read: children of a record: expected a list")

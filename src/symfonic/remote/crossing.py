@@ -7,12 +7,11 @@ from contextvars import Context, ContextVar, copy_context
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
-from symfonic.errors import DelegationError, LimitReachedError
-from symfonic.kernel.contracts.limits import Limits
+from symfonic.errors import DelegationError, LimitReachedError, OverrunError
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage
 from symfonic.kernel.contracts.run_identity import RunIdentity
 from symfonic.remote.answer import Answer, RemoteError
-from symfonic.remote.envelope import LONGEST_WAY, Envelope, Left, Lineage
+from symfonic.remote.envelope import LONGEST_WAY, MOST, Envelope, Left, Lineage, checked
 
 way_here: ContextVar[tuple[str, ...]] = ContextVar("symfonic_way_here", default=())
 """The runs that left a process on the way to this code, oldest first."""
@@ -22,16 +21,18 @@ class Out:
     """One call that is out. ``context`` is where it set out: what comes back from there runs inside it.
 
     So a far side that calls back is held to the depth and the budget of the call that reached it, whatever it claims.
+    ``counted`` are the delegations that came back so, and ``seen`` is the answer where this very call came back.
     """
 
-    __slots__ = ("_run", "context", "counted", "envelope", "seen")
+    __slots__ = ("_began", "_run", "context", "counted", "envelope", "seen")
 
     def __init__(self, envelope: Envelope, run: ActiveRun) -> None:
         self.envelope: Envelope = envelope
         self.context: Context = copy_context()
         self.counted: int = 0
-        self.seen: Usage = NO_USAGE
+        self.seen: Answer | None = None
         self._run = run
+        self._began = time.monotonic()
 
     @property
     def depth(self) -> int:
@@ -41,28 +42,35 @@ class Out:
     def returned(self, answer: Answer) -> ChildResponse:
         """Take back what came: its spending, its records, and the answer in it.
 
-        Raises DelegationError if the far side refused, RemoteError if it failed, LimitReachedError if it had no time
-        left, and EnvelopeError if its records are none.
+        Raises DelegationError if the far side refused, RemoteError if it failed, OverrunError if its time there was
+        over, LimitReachedError if that of the whole tree was, and EnvelopeError if its records are none.
         """
-        run, records = self._run, answer.record_tree()
-        told = _most(answer.spent.usage(), self.seen)
-        run.charge(
-            _most(told - run.usage, NO_USAGE), max(0, answer.delegations - self.counted)
-        )  # less what called back
-        for record in records:
-            run.fill(run.reserve(), record)
+        self._charge(answer)
+        for record in answer.record_tree():
+            self._run.fill(self._run.reserve(), record)
         if answer.status == "finished":
-            ids = answer.lineage
-            return ChildResponse(answer.text, answer, ids.run_id, ids.root_run_id, ids.parent_run_id)
+            ids, told = answer.lineage, answer.model_copy(update={"records": ()})  # they are in the run's
+            return ChildResponse(answer.text, told, ids.run_id, ids.root_run_id, ids.parent_run_id)
         raise self._problem(answer)
+
+    def _charge(self, answer: Answer) -> None:
+        """Take the spending, less that of what called back, which was counted as it happened."""
+        told, delegations, run = answer.spent.usage(), answer.delegations, self._run
+        if self.seen is not None:
+            told, delegations = _most(told, self.seen.spent.usage()), max(delegations, self.seen.delegations)
+        run.charge(_most(told - run.usage, NO_USAGE), max(0, delegations - self.counted))
+        self.counted = max(self.counted, delegations)
 
     def _problem(self, answer: Answer) -> Exception:
         if answer.status == "refused":
             return DelegationError(answer.text)
-        left = self.envelope.left_seconds()
-        if answer.status == "timed_out" and left is not None and left <= 0:
-            return LimitReachedError("timeout", 0)
-        return RemoteError(answer.text)
+        told = RemoteError(answer.text)
+        if answer.status != "timed_out":
+            return told
+        left, took = self.envelope.left_seconds(), float(f"{time.monotonic() - self._began:.2g}")
+        late = LimitReachedError("timeout", took) if left is not None and left <= 0 else OverrunError(took)
+        late.__cause__ = told
+        return late
 
 
 _out: dict[str, Out] = {}
@@ -72,7 +80,8 @@ _out: dict[str, Out] = {}
 def leaving(agent: str, task: str) -> Iterator[Out]:
     """Let a task leave the process as a run: the one that a roster opened for it, or else one below the current one.
 
-    Raises LimitReachedError if nothing is left to spend, EnvelopeError if the task is too large to be sent.
+    Raises LimitReachedError if nothing is left to spend, EnvelopeError if the task is too large to be sent or the run's
+    ids cannot be, and DelegationError if the task has been sent on too often.
     """
     run = active_run()
     identity = run.identity if run is not None else None
@@ -111,7 +120,8 @@ def _noted(envelope: Envelope, run: ActiveRun) -> Iterator[Out]:
     try:
         yield out
     finally:
-        _out.pop(key, None)
+        if _out.get(key) is out:  # a run that is gone through again is out under the same id
+            del _out[key]
 
 
 def _sealed(agent: str, task: str, run: ActiveRun, identity: RunIdentity) -> Envelope:
@@ -119,31 +129,33 @@ def _sealed(agent: str, task: str, run: ActiveRun, identity: RunIdentity) -> Env
     left = Left()
     deadline: float | None = None
     if budget is not None:
-        reached = budget.spent()
-        if reached is not None:
-            raise reached
         limits = budget.left()
-        left = _as_left(limits)
-        deadline = None if limits.timeout is None else time.time() + limits.timeout
+        left = Left(**{name: _sendable(getattr(limits, name)) for name in Left.model_fields})
+        deadline = None if limits.timeout is None else min(time.time() + limits.timeout, MOST)
     if len(way) == LONGEST_WAY:
         raise DelegationError(f"the task has left a process {LONGEST_WAY} times on its way here, which is the most")
-    lineage = Lineage(
-        run_id=identity.run_id,
-        root_run_id=identity.root_run_id,
-        parent_run_id=identity.parent_run_id,
-        via=(*way, identity.run_id),
-    )
-    envelope = Envelope(
-        agent=agent,
-        task=task,
-        lineage=lineage,
-        depth=run.depth,
-        max_depth=run.max_depth,
-        deadline=deadline,
-        left=left,
-    )
+    lineage = {
+        "run_id": identity.run_id,
+        "root_run_id": identity.root_run_id,
+        "parent_run_id": identity.parent_run_id,
+        "via": (*way, identity.run_id),
+    }
+    fields = {
+        "agent": agent,
+        "task": task,
+        "lineage": lineage,
+        "depth": run.depth,
+        "max_depth": _sendable(run.max_depth),
+        "deadline": deadline,
+        "left": left,
+    }
+    envelope = checked(Envelope, fields)
     envelope.text_of()  # too much is refused here
     return envelope
+
+
+def _sendable(limit: int | None) -> int | None:
+    return None if limit is None else min(limit, MOST)
 
 
 def _most(one: Usage, other: Usage) -> Usage:
@@ -154,7 +166,3 @@ def _most(one: Usage, other: Usage) -> Usage:
         max(one.model_calls, other.model_calls),
         max(one.tool_calls, other.tool_calls),
     )
-
-
-def _as_left(limits: Limits) -> Left:
-    return Left(**{name: getattr(limits, name) for name in Left.model_fields})

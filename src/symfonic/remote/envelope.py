@@ -21,16 +21,22 @@ MOST_BYTES = 256 * 1024
 LONGEST_ID, LONGEST_WAY = 512, 64
 """Characters of a run's id, and crossings that a task may have behind it."""
 
-_MOST = 2**53  # beyond it JSON numbers are not exact everywhere
+MOST = 2**53
+"""The largest number that is sent: beyond it JSON's are not exact everywhere."""
 
 M = TypeVar("M", bound=BaseModel)
 
 
-def _whole(value: Any) -> Any:
-    """Some wires know only floats; a bool or a text is no number of anything."""
+def _number(value: Any) -> Any:
+    """A bool or a text is no number of anything."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("expected a whole number")
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        raise ValueError("expected a number")
+    return value
+
+
+def _whole(value: Any) -> Any:
+    """Some wires know only floats."""
+    return int(value) if isinstance(_number(value), float) and value.is_integer() else value
 
 
 def _plain_id(value: str) -> str:
@@ -39,8 +45,11 @@ def _plain_id(value: str) -> str:
     return value
 
 
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=_MOST)]
-AtLeastOne = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=_MOST)]
+Text = Annotated[str, AfterValidator(encodable)]
+Number = Annotated[float, BeforeValidator(_number), Field(ge=-MOST, le=MOST)]
+Seconds = Annotated[float, BeforeValidator(_number), Field(ge=0, le=MOST)]
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=MOST)]
+AtLeastOne = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=MOST)]
 Id = Annotated[str, AfterValidator(_plain_id), Field(min_length=1, max_length=LONGEST_ID)]
 
 
@@ -50,9 +59,15 @@ class Crossing(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     def text_of(self) -> str:
-        """The message as JSON. Raises EnvelopeError if it is larger than a message may be."""
-        written = json.dumps(self.model_dump(mode="json", exclude_none=True), ensure_ascii=False)
-        return _small_enough(encodable(written), type(self).__name__.lower())
+        """The message as JSON. Raises EnvelopeError if it has no such form, or is larger than a message may be."""
+        what = type(self).__name__.lower()
+        try:
+            plain = self.model_dump(mode="json", exclude_none=True)
+            written = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            told = str(error) or type(error).__name__
+            raise EnvelopeError(f"the {what} cannot be written as JSON: {told}"[:2000]) from error
+        return _small_enough(encodable(written), what)
 
     def plain(self) -> dict[str, Any]:
         """The message as plain values. Raises EnvelopeError if it is larger than a message may be."""
@@ -96,12 +111,12 @@ class Envelope(Crossing):
     the epoch.
     """
 
-    agent: str = Field(min_length=1, max_length=LONGEST_ID)
-    task: str
+    agent: Text = Field(min_length=1, max_length=LONGEST_ID)
+    task: Text
     lineage: Lineage
     depth: Count = 0
     max_depth: Count | None = None
-    deadline: float | None = Field(default=None, ge=0, le=_MOST)
+    deadline: Seconds | None = None
     left: Left = Left()
 
     def left_seconds(self) -> float | None:
@@ -116,8 +131,12 @@ class Envelope(Crossing):
 
 def read(kind: type[M], sent: Any) -> M:
     """What was sent, as text, bytes or a mapping. Raises EnvelopeError, naming what is wrong with which field."""
-    what = kind.__name__.lower()
-    value = _parsed(sent, what)
+    return checked(kind, _parsed(sent, kind.__name__.lower()))
+
+
+def checked(kind: type[M], value: Any) -> M:
+    """A message of these fields. Raises EnvelopeError, naming what is wrong with which field."""
+    what = kind.__name__.lower().strip("_")
     try:
         return kind.model_validate(value)
     except ValidationError as error:

@@ -15,8 +15,11 @@ ENTRY_POINTS = "symfonic.adapters"
 ``adopt(name, agent)``."""
 
 ADAPTERS = {
+    "agent_framework": "symfonic.adapters.agent_framework",
     "agents": "symfonic.adapters.openai_agents",
     "agno": "symfonic.adapters.agno",
+    "crewai": "symfonic.adapters.crewai",
+    "google": "symfonic.adapters.google_adk",
     "langchain_core": "symfonic.adapters.langchain",
     "pydantic_ai": "symfonic.adapters.pydantic_ai",
     "smolagents": "symfonic.adapters.smolagents",

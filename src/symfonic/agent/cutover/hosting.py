@@ -1,10 +1,12 @@
 """Delegation in somebody else's loop: the capability on its own, and its tools for a host to bind."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
+from symfonic.agent.cutover.delegate import check_limits
 from symfonic.agent.cutover.delegation import delegation_for_children, delegation_tools
 from symfonic.capabilities.delegation.active_run import RunScope, active_run
 from symfonic.capabilities.delegation.bounds import NO_BOUNDS, Bounds
@@ -17,6 +19,8 @@ from symfonic.kernel.contracts.text import to_text
 from symfonic.kernel.contracts.tool import Tool
 from symfonic.kernel.runtime.plan import BadCallError, Plan, compile_tool
 
+_log = logging.getLogger("symfonic.delegation")
+
 
 class HostedDelegation(DelegationCapability):
     """The children of a host: of an agent of another framework, or of a program with a loop of its own.
@@ -26,6 +30,7 @@ class HostedDelegation(DelegationCapability):
     """
 
     bounds: Bounds = NO_BOUNDS
+    _warned = False
 
     @cached_property
     def _plan(self) -> Plan:
@@ -53,8 +58,18 @@ class HostedDelegation(DelegationCapability):
         if run is not None:
             run.tighten(self.bounds)  # once: in a scope of this one's, and in what is called below, they hold already
             return to_text(await tool.tool.invoke(fitting))
+        self._warn()
         async with self.run_scope():
             return to_text(await tool.tool.invoke(fitting))
+
+    def _warn(self) -> None:
+        """Say once that limits are those of one call each, where no scope makes several calls one tree."""
+        if self.bounds.limits and not self._warned:
+            self._warned = True
+            _log.warning(
+                "run_agent was called outside run_scope(): the limits of this delegation hold for each such call alone;"
+                " use `async with hosted.run_scope():` around what is to share one budget"
+            )
 
     def run_scope(
         self,
@@ -84,6 +99,11 @@ def delegation(
     Takes the children, the ceiling, the limits and the options (observers, hook, signals) that an `Agent` takes. Raises
     ConfigurationError if there are no children, ChildDeclarationError for one that cannot be adopted.
     """
+    if type(sub_agents) is not tuple and (not isinstance(sub_agents, Sequence) or isinstance(sub_agents, str)):
+        raise ConfigurationError(f"sub_agents must be a list or tuple, got {sub_agents!r}")
+    check_limits(limits)
+    if options is not None and not isinstance(options, Options):
+        raise ConfigurationError(f"options must be symfonic.Options(...), got {options!r}")
     capability = delegation_for_children(
         sub_agents, max_depth=max_depth, resolve_scope=options.resolve_scope if options else None
     )

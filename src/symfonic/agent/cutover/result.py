@@ -39,24 +39,15 @@ class AgentResult:
 
         An error is told by class and safe text, a foreign child's result as far as it has a JSON form.
         """
-        from dataclasses import asdict
-
-        from symfonic.capabilities.delegation.reports import record_dict
+        from symfonic.capabilities.delegation.reports import tree_dict
         from symfonic.kernel.contracts.values import plain
 
-        counted = self.tally
         return {
             "text": self.text,
             "run_id": self.run_id,
             "root_run_id": self.root_run_id,
             "parent_run_id": self.parent_run_id,
-            "delegated_to": list(self.delegated_to),
-            "delegations": [record_dict(record) for record in self.delegations],
-            "tally": {
-                "by_outcome": {outcome.value: count for outcome, count in counted.by_outcome.items()},
-                "by_child": counted.by_child,
-            },
-            "usage": asdict(self.usage),
+            **tree_dict(self.delegations, self.delegated_to, self.usage),
             "messages": [plain(message) for message in self.messages],
         }
 

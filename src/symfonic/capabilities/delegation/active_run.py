@@ -5,7 +5,6 @@ The active run is ambient: seen by everything inside it, in tasks and threads th
 
 import logging
 import time
-from collections import Counter
 from contextvars import ContextVar
 from inspect import isawaitable, iscoroutine
 from types import TracebackType
@@ -48,7 +47,6 @@ class ActiveRun:
         "_budget",
         "_delegated",
         "_depth",
-        "_derived",
         "_hooks",
         "_limited",
         "_max_depth",
@@ -85,7 +83,6 @@ class ActiveRun:
         self._records: list[list[DelegationRecord]] = []
         self._spent: list[Usage] = []
         self._asked: Asked | None = None
-        self._derived: Counter[str] | None = None
         if outer is None:
             self._depth = depth
             self._max_depth: int | None = None
@@ -166,6 +163,27 @@ class ActiveRun:
         """The delegations of the whole tree below that have ended, counted by outcome and by child."""
         return Tally.of(self.records)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Where the run stands, and what it has done so far, as plain values that JSON can hold.
+
+        As `AgentResult.to_dict` has it, less the text and the messages.
+        """
+        from symfonic.capabilities.delegation.reports import tree_dict
+
+        who = self.identity
+        return {
+            "run_id": who.run_id if who else "",
+            "root_run_id": who.root_run_id if who else "",
+            "parent_run_id": who.parent_run_id if who else None,
+            **tree_dict(self.records, self.delegated, self.usage),
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON text."""
+        from symfonic.capabilities.delegation.reports import json_text
+
+        return json_text(self.to_dict())
+
     def count_delivery(self, name: str) -> None:
         """Add a delivery to the tally."""
         if self._open:
@@ -194,13 +212,16 @@ class ActiveRun:
             self._budget.charge(usage, delegations)
         self.absorb(usage)
 
-    def child_id(self, tool_call_id: str | None) -> str:
-        """The id of the run's next child: the same whenever the run is gone through again, and no other child's."""
-        if self._derived is None:
-            self._derived = Counter()
-        derived = f"{self.identity.run_id if self.identity else ''}.{tool_call_id or 'call'}"
-        self._derived[derived] += 1  # models repeat the ids of their calls from one reply to the next
-        return derived if self._derived[derived] == 1 else f"{derived}.{self._derived[derived]}"
+    def child_id(self, tool_call_id: str | None) -> str | None:
+        """The id of the run's next child: the same whenever the run is gone through again, and no other child's.
+
+        None where the run has no identity.
+        """
+        if self.identity is None:
+            return None
+        derived = self.identity.id_below(tool_call_id or "call")
+        number = self.asked.number(derived)  # models repeat the ids of their calls from one reply to the next
+        return derived if number == 1 else f"{derived}:{number}"
 
     def reserve(self) -> list[DelegationRecord]:
         """Keep the next place among the records, for `fill`."""

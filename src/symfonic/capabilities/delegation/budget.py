@@ -4,6 +4,7 @@ A run that states limits opens a budget inside its enclosing run's. What runs be
 what is left, and its own limits only tighten. A reservation is made on every level, or on none.
 """
 
+import itertools
 import threading
 import time
 from asyncio import CancelledError
@@ -104,9 +105,12 @@ class Budget:
                 level._tokens += usage.input_tokens + usage.output_tokens
 
     def left(self) -> Limits:
-        """What may still be spent, as limits; to be asked where nothing is `spent`."""
+        """What may still be spent, as limits. Raises LimitReachedError where no time, tokens or model calls are left."""
         levels = list(self._levels())
         with self._lock:
+            reached = self._spent()
+            if reached is not None:
+                raise reached
             spent = {
                 "max_delegations": [each._delegations for each in levels],
                 "max_model_calls": [each._model_calls for each in levels],
@@ -206,15 +210,20 @@ class Budget:
 class Asked:
     """What one run has asked of its children so far."""
 
-    __slots__ = ("_times", "total")
+    __slots__ = ("_numbers", "_times", "total")
 
     def __init__(self) -> None:
         self.total: int = 0
+        self._numbers: dict[str, Iterator[int]] = {}
         self._times: dict[tuple[str, str], int] = {}
 
     def times(self, name: str, task: str) -> int:
         """How often the same child was given the same task."""
         return self._times.get((name, task), 0)
+
+    def number(self, derived: str) -> int:
+        """The how manyth child this is whose id is derived so; each has its own, whatever thread asks."""
+        return next(self._numbers.setdefault(derived, itertools.count(1)))
 
     def add(self, name: str, task: str) -> None:
         """Count one more."""

@@ -15,7 +15,7 @@ from symfonic.capabilities.delegation.contracts import (
     DelegationTrace,
     Timing,
 )
-from symfonic.capabilities.delegation.errors import ConfigurationError
+from symfonic.capabilities.delegation.errors import ConfigurationError, DelegationError
 from symfonic.capabilities.delegation.lineage import current_identity
 from symfonic.capabilities.delegation.names import spelled
 from symfonic.errors import LimitReachedError, OverrunError
@@ -136,7 +136,8 @@ class Call:
     ) -> DelegationRecord:
         """Write the record, into the caller's run too, and tell the observers."""
         timing = Timing(self._began, time.perf_counter() - self._clock)
-        retryable = outcome in _MAY_END_OTHERWISE and not isinstance(error, LimitReachedError | ConfigurationError)
+        final = isinstance(error, LimitReachedError | ConfigurationError | DelegationError)
+        retryable = outcome in _MAY_END_OTHERWISE and not final
         retryable = retryable and (error is None or error is not self._misfit)
         trace = DelegationTrace(
             self._caller_identity(),

@@ -83,7 +83,11 @@ class AgentRef:
         }
         return await self._answer(query, context)  # type: ignore[no-any-return]
 
-    async def _resolved(self) -> Callable[[str, dict[str, Any]], Coroutine[Any, Any, Any]]:
+    async def target(self) -> Any:
+        """What ``resolve`` returns, adopted. Raises ChildDeclarationError if that cannot be."""
         resolved = self._resolve()
-        plan, child = how_to_call(adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved))
+        return adapt_child("AgentRef", await resolved if is_awaitable(resolved) else resolved)
+
+    async def _resolved(self) -> Callable[[str, dict[str, Any]], Coroutine[Any, Any, Any]]:
+        plan, child = how_to_call(await self.target())
         return partial(plan.answer, child)

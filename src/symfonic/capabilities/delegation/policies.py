@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope
 from symfonic.capabilities.delegation.bounds import ChildPolicy
 from symfonic.capabilities.delegation.budget import Budget, Slot, lent, place_of_child
-from symfonic.capabilities.delegation.errors import ConfigurationError
+from symfonic.capabilities.delegation.errors import ConfigurationError, DelegationError
 from symfonic.capabilities.delegation.lineage import identities
 from symfonic.capabilities.delegation.runner_adapter import CallPlan, drained, is_generator
 from symfonic.errors import LimitReachedError
@@ -116,7 +116,7 @@ def in_own_scope(plan: CallPlan, target: Any) -> Starter:
 def retried(start: Starter, retries: int) -> Starter:
     """Start again after a failure, with growing pauses.
 
-    A spent limit or a broken declaration is no such failure, nor is one that comes after a cancellation.
+    A spent limit, a broken declaration or a refusal is no such failure, nor is one that comes after a cancellation.
     """
     try:
         import stamina
@@ -126,7 +126,7 @@ def retried(start: Starter, retries: int) -> Starter:
     def worth_it(error: BaseException) -> bool:
         if not isinstance(error, Exception) or cancellation_is_due():
             return False
-        return not isinstance(error, LimitReachedError | ConfigurationError)
+        return not isinstance(error, LimitReachedError | ConfigurationError | DelegationError)
 
     async def again(child: Start) -> Any:
         answer: Any = None

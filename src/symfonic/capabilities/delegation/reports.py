@@ -1,12 +1,14 @@
 """A tree of records, written down."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from symfonic.capabilities.delegation.contracts import DelegationRecord
+from symfonic.capabilities.delegation.contracts import DelegationRecord, Tally
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import LimitReachedError
+from symfonic.kernel.contracts.messages import Usage
 from symfonic.kernel.contracts.text import class_name, encodable, error_text
 from symfonic.kernel.contracts.values import is_finished_run, plain
 
@@ -26,6 +28,21 @@ def record_dict(record: DelegationRecord) -> dict[str, Any]:
             target["children"].append(below)
             waiting.append((child, below))
     return top
+
+
+def tree_dict(records: Iterable[DelegationRecord], delegated: Iterable[str], usage: Usage) -> dict[str, Any]:
+    """What a run delegated and what its tree has spent, as plain values that JSON can hold."""
+    records = tuple(records)
+    counted = Tally.of(records)
+    return {
+        "delegated_to": list(delegated),
+        "delegations": [record_dict(record) for record in records],
+        "tally": {
+            "by_outcome": {outcome.value: count for outcome, count in counted.by_outcome.items()},
+            "by_child": dict(counted.by_child),
+        },
+        "usage": asdict(usage),
+    }
 
 
 def json_text(value: Any) -> str:

@@ -31,7 +31,8 @@ CONTEXT: Final = ("scope", "agent_depth")
 
 _HINT = (
     "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, a function in from_callable(...), an agent"
-    " that an adapter knows (agno, LangChain, LangGraph, openai-agents, pydantic-ai, smolagents, strands),"
+    " that an adapter knows (agent-framework, agno, CrewAI, deepagents, Google ADK, LangChain, LangGraph,"
+    " openai-agents, pydantic-ai, smolagents, strands),"
     " or any object with an async run(query);"
     " a plain function that is no agent goes into tools=[...]."
 )
@@ -143,7 +144,7 @@ def _checked(name: str, child: Any) -> CallPlan:
     if not plan.task:
         raise ChildDeclarationError(
             f"PrebuiltChild.agent for {name!r} must expose an async run(query, ...) method (the ChildRunner protocol)"
-            f" or an Agent-shaped run(prompt, ...); got {_described(child)}. {_HINT}"
+            f" or an Agent-shaped run(prompt, ...); got {_described(child)}. {_advice(child)}{_HINT}"
         )
     if plan.unmet:
         raise ChildDeclarationError(
@@ -330,6 +331,15 @@ def _says_it_takes_lineage(child: Any) -> bool:
 def _takes_keyword(parameters: "Mapping[str, Parameter]", key: str) -> bool:
     found = parameters.get(key)
     return found is not None and found.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+
+
+def _advice(child: Any) -> str:
+    """What is most likely meant by a child that is none."""
+    if isinstance(child, type):
+        return "Make an instance of it. "
+    if inspect.isroutine(child) or isinstance(child, partial):
+        return "To have a function for a child, write from_callable(function). "
+    return "A model needs an agent around it: Agent(model). " if callable(getattr(child, "complete", None)) else ""
 
 
 def _described(child: Any) -> str:

@@ -141,7 +141,8 @@ class DelegationTools:
         lineage = current_identity()
         ids: Lineage = (lineage.root_run_id, lineage.run_id) if lineage is not None else (None, None)
         if call.caller is not None and call.caller.journal is not None:
-            ids = (ids[0], ids[1], call.caller.child_id(current_tool_call.get()))
+            own = call.caller.child_id(current_tool_call.get())
+            ids = ids if own is None else (ids[0], ids[1], own)
         return self.roster.started(call.name, call.task, scope, call.depth, ids, call)
 
     def _tally(self, name: str) -> None:

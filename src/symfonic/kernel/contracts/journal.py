@@ -10,6 +10,8 @@ class Journal(Protocol):
     async def step(self, name: str, fn: Callable[[], Awaitable[Any]]) -> Any:
         """What ``fn`` returns, a value in JSON's terms: done now, or read where it was done before.
 
-        Raises what ``fn`` raises, or an error with its words where it was raised before.
+        ``name`` says what it is and in which run; the same one may come again, later in the same run. Raises what
+        ``fn`` raises, or an error with its words and a class of the same name where it was raised before. A
+        cancellation is nothing that was done.
         """
         ...

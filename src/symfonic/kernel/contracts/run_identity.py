@@ -12,6 +12,7 @@ from symfonic.kernel.contracts.facts import fact
 _clock = threading.RLock()  # re-entrant: the garbage collector may run a finalizer that makes an id as well
 _last_tick = 0
 _random: Iterator[int] = iter(())
+_LONGEST = 256
 _AT_ONCE = 4096
 """Bytes of random numbers that are asked of the system at once: asking costs more than everything else in an id."""
 
@@ -35,6 +36,22 @@ class RunIdentity:
         """A run in a lineage that a caller hands over; what it leaves out is the run's own, its id a new one."""
         run_id = run_id or new_run_id()
         return cls(run_id, root_run_id or parent_run_id or run_id, parent_run_id or None)
+
+    def id_below(self, call: str) -> str:
+        """The id of the run that a call of this one starts: always the same, and that of no other run's call.
+
+        What in the call's id could be taken for a part of the way is written in another form, and what is too long to
+        be sent along by its digest.
+        """
+        from urllib.parse import quote
+
+        named = quote(call, safe="", errors="replace").replace(".", "%2E").replace("~", "%7E")
+        derived = f"{self.run_id}.{named}"
+        if len(derived) <= _LONGEST:
+            return derived
+        from hashlib import sha256
+
+        return f"{self.root_run_id}.{sha256(derived.encode('utf-8', 'replace')).hexdigest()}"
 
     def child(self) -> "RunIdentity":
         """A new run under this one, with the same root."""

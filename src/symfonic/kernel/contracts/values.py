@@ -85,7 +85,8 @@ def _container(value: Any, walk: _Walk) -> Any:
     if dump is not None:
         return _plain(dump(value), walk)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name), walk) for field in dataclasses.fields(value)}
+        shown = (field.name for field in dataclasses.fields(value) if not field.name.startswith("_"))
+        return {name: _plain(getattr(value, name), walk) for name in shown}
     if isinstance(value, Mapping):
         return {_key(key, walk): _plain(item, walk) for key, item in value.items()}
     if isinstance(value, bytes | bytearray | memoryview):
