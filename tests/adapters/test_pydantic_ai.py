@@ -17,12 +17,12 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai_kit import Tenant, answers, says, that_pauses
 
-from symfonic import DelegationOutcome, Limits, Options, SubAgent, delegation
+from symfonic import Agent, DelegationOutcome, Limits, Options, SubAgent, delegation
 from symfonic.adapters.pydantic_ai import PydanticAIChild, adopt
 from symfonic.capabilities.delegation import ChildPolicy
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.testing import ScriptedChild, check_child_runner
+from symfonic.testing import ScriptedChild, ScriptedModel, check_child_runner, tool_call
 
 
 async def test_the_contract_of_a_child():
@@ -248,3 +248,16 @@ async def test_a_pause_inside_it_is_a_signal_where_it_is_named_and_else_its_fail
         assert 'pay({"amount":7}), which nobody here can give' in record.message
     else:
         assert "DeferredToolRequests" in record.message  # theirs: to let it pause at all, it has to be declared
+
+
+async def test_delegations_to_one_agent_at_once_do_not_mix():
+    both = asyncio.Barrier(2)
+
+    async def reply(messages: list[Any], info: Any) -> ModelResponse:
+        await both.wait()
+        return ModelResponse(parts=[TextPart(f"{len(messages)}: {messages[0].parts[-1].content}")])
+
+    child = SubAgent("child", Theirs(FunctionModel(reply)), "Works.")
+    calls = [tool_call("run_agent", name="child", task=task) for task in ("one", "two")]
+    result = await Agent(ScriptedModel(calls, calls, "done"), sub_agents=[child]).run("go")
+    assert [record.message for record in result.delegations] == ["1: one", "1: two"] * 2

@@ -54,7 +54,8 @@ def counted(nodes: Iterable[str]) -> dict[tuple[str, str], Counter[str]]:
     for node in nodes:
         found = _NODE.match(node)
         framework = found and next(
-            (each for each in FRAMEWORKS if (each.folder, each.page) == (found["folder"], found["page"])), None
+            (each for each in FRAMEWORKS if found["folder"] == each.folder and found["page"].startswith(each.page)),
+            None,
         )
         if found is None or framework is None:
             continue
