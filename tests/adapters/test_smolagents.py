@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import pytest
+import turns_kit
 from adapter_kit import lead, the_record
 
 pytest.importorskip("smolagents")
@@ -400,6 +401,18 @@ async def test_further_calls_wait_and_can_be_ended_while_they_do():
     gate.open.set()
     assert [(await each).message for each in (first, third)] == ["through", "through"]
     assert not child.interrupt_switch
+
+
+def calling(function: Any) -> ToolCallingAgent:
+    return theirs([(function.__name__, {})], answer("done"), tools=[tool(function)])
+
+
+async def test_with_few_places_in_the_tree_those_who_wait_for_a_turn_hold_none():
+    await turns_kit.those_who_wait_for_a_turn_hold_no_place(calling)
+
+
+async def test_two_that_call_each_other_do_not_wait_for_each_other_for_ever():
+    await turns_kit.two_that_call_each_other_do_not_wait_for_ever(calling)
 
 
 async def test_asked_by_way_of_itself_it_refuses_and_does_not_wait_for_ever():

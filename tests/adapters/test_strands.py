@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("strands")
 
+import turns_kit
 from adapter_kit import Waits, lead, the_record
 from pydantic import BaseModel
 from strands import tool
@@ -14,6 +15,7 @@ from strands.hooks import BeforeToolCallEvent
 from strands.interrupt import InterruptException
 from strands.session import FileSessionManager
 from strands_kit import TOKENS, Says, answers, theirs, uses
+from turns_kit import ask
 
 from symfonic import DelegationOutcome, Limits, Options, SubAgent, delegation
 from symfonic.adapters.strands import adopt
@@ -24,12 +26,8 @@ from symfonic.testing import ScriptedChild, check_child_runner
 
 
 def calling(function: Any, *more: Any, **settings: Any) -> Any:
-    """An agent of theirs that calls a tool of its own, and then says "done"."""
-    return theirs([uses(function.__name__)], "done", tools=[tool(function), *more], **settings)
-
-
-async def ask(capability: Any, name: str = "child", task: str = "go") -> str:
-    return str(await capability.call("run_agent", {"name": name, "task": task}))
+    """An agent of theirs that calls a tool of its own, and then says "done"; four times."""
+    return theirs(*[[uses(function.__name__)], "done"] * 4, tools=[tool(function), *more], **settings)
 
 
 async def test_the_contract_of_a_child():
@@ -219,78 +217,24 @@ async def test_with_a_session_manager_the_conversation_goes_on(tmp_path: Any):
 
 @pytest.mark.parametrize("limits", [None, Limits(max_concurrency=1)])
 async def test_called_twice_at_once_it_takes_one_after_the_other_wherever_it_is_declared(limits: Any):
-    inside, most = 0, 0
-    leave = asyncio.Event()
-
-    async def work() -> str:
-        """Work."""
-        nonlocal inside, most
-        inside += 1
-        most = max(most, inside)
-        leave.set()
-        await leave.wait()
-        inside -= 1
-        return "worked"
-
-    child = theirs(*[[uses("work")], "done"] * 4, tools=[tool(work)])
-    children = [SubAgent("ann", child, "Works."), SubAgent("bob", child, "Works.")]
-    capability = delegation(children, limits=limits)
-    async with capability.run_scope() as run:
-        texts = await asyncio.gather(*[ask(capability, name) for name in ("ann", "bob", "ann", "bob")])
-    assert texts == ["done"] * 4
-    assert most == 1
+    work = turns_kit.Work()
+    child = calling(work.tool)
+    run = await turns_kit.called_twice_at_once_it_takes_one_after_the_other({"ann": child, "bob": child}, work, limits)
     assert run.usage == Usage(56, 24, 8, 4)
     assert all(len(sent) == 1 for sent in child.model.sent), child.model.sent
 
 
 async def test_with_few_places_in_the_tree_those_who_wait_for_a_turn_hold_none():
-    other = delegation([SubAgent("other", ScriptedChild("yes"), "Helps.")])
-
-    async def help_me() -> str:
-        """Ask for help."""
-        return await ask(other, "other")
-
-    child = theirs(*[[uses("help_me")], "done"] * 3, tools=[tool(help_me)])
-    capability = delegation([SubAgent("child", child, "Works.")], limits=Limits(max_concurrency=1))
-    async with capability.run_scope() as run, asyncio.timeout(20):
-        assert await asyncio.gather(*[ask(capability) for _ in range(3)]) == ["done"] * 3
-    assert run.tally.total == 6
+    await turns_kit.those_who_wait_for_a_turn_hold_no_place(calling)
 
 
 async def test_called_from_below_itself_it_is_refused_and_not_waited_for():
-    texts: list[str] = []
-
-    async def again() -> str:
-        """Ask itself."""
-        texts.append(await ask(capability))
-        return texts[-1]
-
-    capability = delegation([SubAgent("child", calling(again), "Works.")])
-    async with asyncio.timeout(20):
-        assert await ask(capability) == "done"
-    assert "'child' cannot be called from below itself" in texts[0]
+    text = await turns_kit.called_from_below_itself_it_is_refused(calling)
+    assert "'child' cannot be called from below itself" in text
 
 
 async def test_two_that_call_each_other_do_not_wait_for_each_other_for_ever():
-    both, texts = asyncio.Barrier(2), []
-
-    def that_calls(other: str) -> Any:
-        async def call() -> str:
-            """Ask the other."""
-            if not texts:
-                await both.wait()
-            texts.append(await ask(capability, other))
-            return str(texts[-1])
-
-        return theirs([uses("call")], "done", "done", tools=[tool(call)])
-
-    capability = delegation(
-        [SubAgent(name, that_calls(other), "W.") for name, other in (("ann", "bob"), ("bob", "ann"))]
-    )
-    async with asyncio.timeout(20):
-        answers = await asyncio.gather(ask(capability, "ann"), ask(capability, "bob"))
-    assert answers == ["done", "done"]
-    assert len([text for text in texts if "cannot be called" in text]) == 1
+    await turns_kit.two_that_call_each_other_do_not_wait_for_ever(calling)
 
 
 async def test_what_is_going_on_with_it_elsewhere_is_left_alone():

@@ -2,30 +2,22 @@
 
 import asyncio
 import re
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from typing import Any
-from weakref import WeakValueDictionary
 
+from symfonic.adapters.turns import turn
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.errors import ChildDeclarationError
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import ConfigurationError, SymfonicError
-from symfonic.kernel.concurrency.places import Places
-from symfonic.kernel.concurrency.threads import run_in_thread
 from symfonic.kernel.contracts.messages import Usage
 from symfonic.kernel.contracts.text import to_text
 
 _PLACEHOLDER = re.compile(r"{([A-Za-z_][A-Za-z0-9_\-]*)}")
 """What a crew replaces in its texts; other braces it leaves alone."""
-
-_lock = threading.Lock()
-_lines: "WeakValueDictionary[int, _Line]" = WeakValueDictionary()
-_turns: "ContextVar[tuple[_Turn, ...]]" = ContextVar("symfonic_crewai_turns", default=())
 
 
 def adopt(name: str, child: Any) -> "CrewAIChild | None":
@@ -88,19 +80,17 @@ class CrewAIChild:
         """
         run = active_run()
         meter = _Meter(run)
-        turn = await _Turn.of(self._name, _family(self.agent))
-        try:
-            result = await run_in_thread(lambda: turn.spend(lambda: self._work(query, meter)), self._name)
-        except asyncio.CancelledError:
-            meter.over = True
-            raise
-        except Exception as error:
-            ended = meter.ended_by or _signal_in(error, meter.signals)
-            if ended is None or ended is error:
+        async with turn(self._name, _family(self.agent)) as mine:
+            try:
+                result = await mine.in_thread(lambda: self._work(query, meter))
+            except asyncio.CancelledError:
+                meter.over = True
                 raise
-            raise ended from ended.__cause__
-        finally:
-            turn.give_up()
+            except Exception as error:
+                ended = meter.ended_by or _signal_in(error, meter.signals)
+                if ended is None or ended is error:
+                    raise
+                raise ended from ended.__cause__
         if meter.signal is not None:  # where theirs went on without another model call
             raise meter.signal
         return ChildResponse(_answer(result), result)
@@ -115,6 +105,13 @@ class CrewAIChild:
                 return _drained(self.agent.kickoff(**{**given, "inputs": inputs}))
         finally:
             meter.over = True  # for what it began in threads of its own
+
+
+def _family(agent: Any) -> list[Any]:
+    """A crew and all the agents at work in it, or one agent."""
+    found = [agent, *getattr(agent, "agents", ()), getattr(agent, "manager_agent", None)]
+    found += [task.agent for task in getattr(agent, "tasks", ())]
+    return [each for each in found if each is not None]
 
 
 def _input_of(name: str, crew: Any, given: Mapping[str, Any]) -> str:
@@ -265,118 +262,3 @@ def _stop(why: str) -> Exception:
     """Their exception that ends a run: any other is swallowed by a hook, or retried by an agent."""
     error: Exception = import_module("crewai.hooks.dispatch").HookAborted(why, "symfonic")
     return error
-
-
-# ------------------------------------------------------------------------------------------------- one task at a time
-
-
-class _Line:
-    """Those who wait for one crew or agent, and who has it."""
-
-    __slots__ = ("__weakref__", "_agent", "holder", "places")
-
-    def __init__(self, agent: Any) -> None:
-        self._agent = agent  # as long as it lives nothing else has its id
-        self.places = Places(1)
-        self.holder: _Turn | None = None
-
-
-def _family(agent: Any) -> "list[_Line]":
-    """The lines of a crew and of all the agents at work in it, or of one agent; in one order for all."""
-    found = [agent, *getattr(agent, "agents", ()), getattr(agent, "manager_agent", None)]
-    found += [task.agent for task in getattr(agent, "tasks", ())]
-    members = {id(each): each for each in found if each is not None}
-    with _lock:
-        return [_lines.setdefault(key, _Line(members[key])) for key in sorted(members)]
-
-
-class _Turn:
-    """The time in which a crew and its agents are one delegation's. It ends with its thread, not with who waits."""
-
-    __slots__ = ("_claimed", "_held", "waits_for")
-
-    def __init__(self) -> None:
-        self._claimed = threading.Lock()
-        self._held: list[_Line] = []
-        self.waits_for: list[_Line] = []
-
-    @classmethod
-    async def of(cls, name: str, lines: Iterable[_Line]) -> "_Turn":
-        """Wait for the turn; meanwhile the run's place among those that run at once is free for others.
-
-        Raises SymfonicError if the turn would never come.
-        """
-        turn, run = cls(), active_run()
-        slot = run.slot if run is not None else None
-        if slot is not None:
-            slot.lend()
-        try:
-            for line in lines:
-                await turn._take(line, name)
-        except BaseException:
-            turn.end()
-            if slot is not None:
-                slot.returned()
-            raise
-        if slot is not None and slot.returned():
-            try:
-                await slot.enter()
-            except BaseException:
-                turn.end()
-                raise
-        return turn
-
-    async def _take(self, line: _Line, name: str) -> None:
-        waiting = (*_turns.get(), self)
-        with _lock:
-            if _waits_for_one_of(line, waiting):
-                told = f"{name!r} is in the middle of a task that waits for this one, and does one at a time"
-                raise SymfonicError(told)
-            for each in waiting:
-                each.waits_for.append(line)
-        had = False
-        try:
-            await line.places.acquire()
-            had = True
-        finally:
-            with _lock:
-                for each in waiting:
-                    each.waits_for.remove(line)
-                if had:
-                    line.holder = self
-                    self._held.append(line)
-
-    def spend(self, work: Callable[[], Any]) -> Any:
-        """In the thread: do the work, and let the next one have the turn."""
-        if not self._claimed.acquire(blocking=False):
-            return None
-        _turns.set((*_turns.get(), self))
-        try:
-            return work()
-        finally:
-            self.end()
-
-    def give_up(self) -> None:
-        """End the turn if the thread never began."""
-        if self._claimed.acquire(blocking=False):
-            self.end()
-
-    def end(self) -> None:
-        """Let the next one have it."""
-        for line in self._held:
-            line.holder = None
-            line.places.release()
-        self._held.clear()
-
-
-def _waits_for_one_of(line: _Line, turns: tuple[_Turn, ...]) -> bool:
-    """Whether who has it can only go on when one of these has ended."""
-    lines, seen = [line], set[_Turn]()
-    while lines:
-        holder = lines.pop().holder
-        if holder in turns:
-            return True
-        if holder is not None and holder not in seen:
-            seen.add(holder)
-            lines.extend(holder.waits_for)
-    return False

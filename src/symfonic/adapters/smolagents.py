@@ -1,28 +1,23 @@
 """Agents of smolagents as children."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from importlib import import_module
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
+from symfonic.adapters.turns import turn
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import SymfonicError
-from symfonic.kernel.concurrency.places import Places
-from symfonic.kernel.concurrency.threads import run_in_thread
 from symfonic.kernel.contracts.messages import Usage
 from symfonic.kernel.contracts.text import error_text, to_text
 
-_lock = threading.Lock()
-_places: "WeakKeyDictionary[Any, Places]" = WeakKeyDictionary()
 _watched: "WeakSet[Any]" = WeakSet()
 _meter: "ContextVar[_Meter | None]" = ContextVar("symfonic_smolagents_meter", default=None)
-_turns: "ContextVar[tuple[_Turn, ...]]" = ContextVar("symfonic_smolagents_turns", default=())
 
 
 def adopt(name: str, child: Any) -> "SmolagentsChild | None":
@@ -54,44 +49,35 @@ class SmolagentsChild:
         If this is cancelled the agent is interrupted: it ends after the step that it is in, and is busy until then.
         """
         agents = tuple(_family(self.agent, {}))
-        turn = await _Turn.of(self._name, agents)
         run = active_run()
         meter = _Meter(run, self.agent)
         result = signal = None
-        try:
-            meter.begin()
-            result = await run_in_thread(lambda: self._work(query, turn, meter), self._name)
-        except asyncio.CancelledError:
-            meter.interrupted = True
-            for agent in agents:
-                agent.interrupt()
-            raise
-        except Exception as error:
-            signal = _signal(error, run.pass_through if run is not None else ())
-            if signal is None:
-                words = _words(error)
-                if words is None:
-                    raise
-                raise SymfonicError(words) from error
-        finally:
-            if turn.claim():  # the thread never began
-                turn.end()
+        async with turn(self._name, agents) as mine:
+            try:
+                meter.begin()
+                result = await mine.in_thread(lambda: self._work(query, agents, meter))
+            except asyncio.CancelledError:
+                meter.interrupted = True
+                for agent in agents:
+                    agent.interrupt()
+                raise
+            except Exception as error:
+                signal = _signal(error, run.pass_through if run is not None else ())
+                if signal is None:
+                    words = _words(error)
+                    if words is None:
+                        raise
+                    raise SymfonicError(words) from error
         if signal is not None:  # raised above, it would be in the context of what it is the cause of
             raise signal
         return ChildResponse(_answer(result), result)
 
-    def _work(self, query: str, turn: "_Turn", meter: "_Meter") -> Any:
-        if not turn.claim():
-            return None
-        try:
-            _turns.set((*_turns.get(), turn))
-            _meter.set(meter)
-            for agent in turn.agents:
-                _watch(agent)
-            with _context_carried(turn.agents):
-                return self.agent.run(query, reset=True, return_full_result=True)
-        finally:
-            turn.end()
+    def _work(self, query: str, agents: Sequence[Any], meter: "_Meter") -> Any:
+        _meter.set(meter)
+        for agent in agents:
+            _watch(agent)
+        with _context_carried(agents):
+            return self.agent.run(query, reset=True, return_full_result=True)
 
 
 def _family(agent: Any, seen: dict[int, Any]) -> Iterator[Any]:
@@ -102,49 +88,6 @@ def _family(agent: Any, seen: dict[int, Any]) -> Iterator[Any]:
         for managed in getattr(agent, "managed_agents", {}).values():
             if isinstance(managed, _theirs().MultiStepAgent):
                 yield from _family(managed, seen)
-
-
-# ------------------------------------------------------------------------------------------------- one task at a time
-
-
-class _Turn:
-    """The time in which some agents are one delegation's. It ends with its thread, not with who waits for that."""
-
-    __slots__ = ("_claimed", "_held", "agents", "over")
-
-    def __init__(self, agents: Sequence[Any]) -> None:
-        self.agents: Sequence[Any] = agents
-        self.over: bool = False
-        self._claimed = threading.Lock()
-        self._held: list[Places] = []
-
-    @classmethod
-    async def of(cls, name: str, agents: Sequence[Any]) -> "_Turn":
-        """Wait for the agents' turn. Raises SymfonicError inside a turn of one of them, which would never end."""
-        for around in _turns.get():
-            if not around.over and any(each is agent for each in around.agents for agent in agents):
-                raise SymfonicError(f"{name!r} is at work on the task that this one is part of, and does one at a time")
-        turn = cls(agents)
-        try:
-            for agent in sorted(agents, key=id):  # one order for all, or two could wait for each other
-                with _lock:
-                    places = _places.setdefault(agent, Places(1))
-                await places.acquire()
-                turn._held.append(places)
-        except BaseException:
-            turn.end()
-            raise
-        return turn
-
-    def claim(self) -> bool:
-        """Whether the turn is the caller's to end: the first one's who asks."""
-        return self._claimed.acquire(blocking=False)
-
-    def end(self) -> None:
-        """Let the next one have it."""
-        self.over = True
-        for places in self._held:
-            places.release()
 
 
 # -------------------------------------------------------------------------------------------- inside, between the steps
@@ -195,14 +138,12 @@ class _Meter:
 
 
 def _watch(agent: Any) -> None:
-    """Have it tell of its steps, for good: where no run of ours is around it nobody listens."""
+    """In its turn: have it tell of its steps, for good. Where no run of ours is around it nobody listens."""
     registry = agent.step_callbacks
-    with _lock:
-        if registry in _watched:
-            return
+    if registry not in _watched:
         _watched.add(registry)
-    for kind in (_theirs().ActionStep, _theirs().PlanningStep):
-        registry.register(kind, _step_ended)
+        for kind in (_theirs().ActionStep, _theirs().PlanningStep):
+            registry.register(kind, _step_ended)
 
 
 def _step_ended(step: Any, agent: Any) -> None:

@@ -1,17 +1,15 @@
 """Agents of Strands as children, and our children as tools of its agents."""
 
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 from symfonic.adapters.hosted import Hosted, tools_of
+from symfonic.adapters.turns import turn
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
 from symfonic.errors import ConfigurationError, SymfonicError
-from symfonic.kernel.concurrency.places import Places
 from symfonic.kernel.contracts.ambient import Ambient
 from symfonic.kernel.contracts.messages import Usage, current_tool_call
 from symfonic.kernel.contracts.text import to_text
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
     from strands.hooks import BeforeModelCallEvent
     from strands.types.tools import AgentTool, ToolSpec, ToolUse
 
-_lock = threading.Lock()
-_lines: "WeakKeyDictionary[Agent, _Line]" = WeakKeyDictionary()
-_held: Ambient[tuple["_Turn", ...]] = Ambient("symfonic_strands_turns")
+_watched: "WeakSet[Agent]" = WeakSet()
 _metered: Ambient["_Meter"] = Ambient("symfonic_strands_meter")
 
 
@@ -52,7 +48,9 @@ class StrandsChild:
 
     async def run(self, query: str) -> ChildResponse:
         """Run the agent. Raises what it raises, InterruptException where it pauses, SymfonicError where it stops."""
-        async with _line_of(self.agent).turn(self._name):
+        why = f"has one conversation: {self._name!r} cannot be called from below itself"
+        async with turn(self._name, [self.agent], why):
+            _watch(self.agent)
             result = await self._in_turn(query)
         if result.stop_reason == "interrupt":
             raise self._pause(result)
@@ -134,108 +132,19 @@ class _Meter:
         self._calls += 1
 
 
+def _watch(agent: "Agent") -> None:
+    """In its turn: have it tell of its model calls, for good. Where no run of ours is around it nobody listens."""
+    from strands.hooks import BeforeModelCallEvent
+
+    if agent not in _watched:
+        _watched.add(agent)
+        agent.add_hook(_before_model_call, BeforeModelCallEvent)
+
+
 def _before_model_call(event: "BeforeModelCallEvent") -> None:
     meter = _metered.get()
     if meter is not None and meter.agent is event.agent:
         meter.admit()
-
-
-# Turns
-
-
-class _Turn:
-    """One delegation that has its turn, and whom it or what is below it waits for."""
-
-    __slots__ = ("waits_for",)
-
-    def __init__(self) -> None:
-        self.waits_for: list[_Line] = []
-
-
-class _Line:
-    """Those who wait for one agent, and who has it."""
-
-    __slots__ = ("__weakref__", "_places", "holder")
-
-    def __init__(self) -> None:
-        self._places = Places(1)
-        self.holder: _Turn | None = None
-
-    @asynccontextmanager
-    async def turn(self, name: str) -> AsyncIterator[None]:
-        """Wait for the turn, and have it inside. Raises SymfonicError if it would never come."""
-        above, mine = _held.get() or (), _Turn()
-        with _lock:
-            if self._waits_for_one_of(above):
-                raise SymfonicError(
-                    f"it is in the middle of a task that waits for this one, and has one conversation: {name!r} cannot"
-                    " be called from below itself"
-                )
-            for each in above:
-                each.waits_for.append(self)
-        try:
-            await _lending(self._places)
-        except BaseException:
-            self._begin(above, None)
-            raise
-        self._begin(above, mine)
-        try:
-            with _held.open((*above, mine)):
-                yield
-        finally:
-            self.holder = None
-            self._places.release()
-
-    def _begin(self, above: tuple[_Turn, ...], holder: _Turn | None) -> None:
-        with _lock:
-            for each in above:
-                each.waits_for.remove(self)
-            self.holder = holder or self.holder
-
-    def _waits_for_one_of(self, turns: tuple[_Turn, ...]) -> bool:
-        """Whether who has the agent can only go on when one of these has ended."""
-        lines: list[_Line] = [self]
-        seen: set[_Turn] = set()
-        while lines:
-            holder = lines.pop().holder
-            if holder is not None and holder not in seen:
-                if holder in turns:
-                    return True
-                seen.add(holder)
-                lines.extend(holder.waits_for)
-        return False
-
-
-async def _lending(places: Places) -> None:
-    """Wait for a place; others may have the run's own among those that run at once until it is there."""
-    run = active_run()
-    slot = run.slot if run is not None else None
-    if slot is None:
-        return await places.acquire()
-    slot.lend()
-    had = False
-    try:
-        await places.acquire()
-        had = True
-    finally:
-        wanted = slot.returned() and had
-    try:
-        if wanted:
-            await slot.enter()
-    except BaseException:
-        places.release()
-        raise
-
-
-def _line_of(agent: "Agent") -> _Line:
-    from strands.hooks import BeforeModelCallEvent
-
-    with _lock:
-        line = _lines.get(agent)
-        if line is None:
-            line = _lines[agent] = _Line()
-            agent.add_hook(_before_model_call, BeforeModelCallEvent)
-        return line
 
 
 # Ours under theirs

@@ -83,8 +83,8 @@ def small_crew(*replies: Any, **settings: Any) -> Crew:
 
 
 def agent_that_calls(function: Callable[..., Any], **settings: Any) -> Theirs:
-    """An agent of theirs that calls a tool of its own, and then says "done"."""
-    return worker([uses(function.__name__)], "done", tools=[tool(function)], **settings)
+    """An agent of theirs that calls a tool of its own, and then says "done"; four times."""
+    return worker(*[[uses(function.__name__)], "done"] * 4, tools=[tool(function)], **settings)
 
 
 def both(make: Callable[..., Theirs]) -> list[Callable[..., Any]]:
@@ -94,7 +94,3 @@ def both(make: Callable[..., Theirs]) -> list[Callable[..., Any]]:
 
 def of(child: Any, **settings: Any) -> Any:
     return delegation([SubAgent("child", child, "Works.")], **settings)
-
-
-async def ask(capability: Any, name: str = "child", task: str = "go") -> str:
-    return str(await capability.call("run_agent", {"name": name, "task": task}))

@@ -12,8 +12,9 @@ from crewai import Crew, Flow, Process, Task
 from crewai.agents.agent_adapters.base_agent_adapter import BaseAgentAdapter
 from crewai.flow.flow import start
 from crewai.tools import tool
-from crewai_kit import TOKENS, Says, agent_that_calls, ask, both, crew, of, small_crew, uses, worker
+from crewai_kit import TOKENS, Says, agent_that_calls, both, crew, of, small_crew, uses, worker
 from pydantic import BaseModel
+from turns_kit import ask
 
 from symfonic import ChildPolicy, DelegationOutcome, Limits, SubAgent, delegation
 from symfonic.adapters.crewai import CrewAIChild, adopt

@@ -1,132 +1,58 @@
 """Crews and agents of CrewAI that several want at once, and what ends a run of theirs from inside."""
 
-import asyncio
-import threading
 from typing import Any
 
 import pytest
+import turns_kit
 from adapter_kit import lead, the_record
 from crewai import Crew, Task
 from crewai.core.providers.human_input import SyncHumanInputProvider, reset_provider, set_provider
 from crewai.hooks import InterceptionPoint, register_hook, unregister_hook
 from crewai.hooks.dispatch import HookAborted, scoped_hooks
 from crewai.tools import tool
-from crewai_kit import agent_that_calls, ask, both, crew, of, small_crew, uses, worker
+from crewai_kit import agent_that_calls, both, crew, small_crew, uses, worker
 
-from symfonic import DelegationOutcome, Limits, Options, SubAgent, delegation
+from symfonic import DelegationOutcome, Limits, Options
 from symfonic.adapters.crewai import FeedbackNeededError
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.testing import ScriptedChild
 
 that_calls_alone_and_in_a_crew = pytest.mark.parametrize("calling", both(agent_that_calls), ids=["agent", "crew"])
-
-
-class Work:
-    """A tool, and how many were in it at once; the first one looks whether another comes in."""
-
-    def __init__(self) -> None:
-        self.inside = self.most = self.calls = 0
-        self._another = threading.Event()
-
-        def work() -> str:
-            """Work."""
-            self.inside, self.calls = self.inside + 1, self.calls + 1
-            self.most = max(self.most, self.inside)
-            if self.calls == 1:
-                self._another.wait(timeout=0.3)
-            else:
-                self._another.set()
-            self.inside -= 1
-            return "worked"
-
-        self.tool = tool(work)
 
 
 # One at a time
 
 
 @pytest.mark.parametrize("limits", [None, Limits(max_concurrency=1)])
-@pytest.mark.parametrize("make", both(worker), ids=["agent", "crew"])
-async def test_called_twice_at_once_it_takes_one_after_the_other_wherever_it_is_declared(make: Any, limits: Any):
-    work = Work()
-    child = make(*[[uses("work")], "done"] * 4, tools=[work.tool])
-    children = [SubAgent("ann", child, "Works."), SubAgent("bob", child, "Works.")]
-    capability = delegation(children, limits=limits)
-    async with capability.run_scope() as run:
-        texts = await asyncio.gather(*[ask(capability, name, name) for name in ("ann", "bob", "ann", "bob")])
-    assert texts == ["done"] * 4
-    assert work.most == 1
+@that_calls_alone_and_in_a_crew
+async def test_called_twice_at_once_it_takes_one_after_the_other_wherever_it_is_declared(calling: Any, limits: Any):
+    work = turns_kit.Work()
+    child = calling(work.tool)
+    run = await turns_kit.called_twice_at_once_it_takes_one_after_the_other({"ann": child, "bob": child}, work, limits)
     assert run.usage == Usage(56, 24, 8, 4)
     model = getattr(child, "agents", [child])[0].llm
     assert all(("ann" in str(sent)) != ("bob" in str(sent)) for sent in model.sent), model.sent
 
 
 async def test_an_agent_that_is_in_two_crews_works_in_one_at_a_time():
-    work = Work()
-    shared = worker(*[[uses("work")], "done"] * 2, tools=[work.tool])
+    work = turns_kit.Work()
+    shared = agent_that_calls(work.tool)
     unlisted = Crew(tasks=[Task(description="Work on {task}", expected_output="An answer.", agent=shared)])
-    capability = delegation([SubAgent("ann", crew(shared), "Works."), SubAgent("bob", unlisted, "Works.")])
-    async with asyncio.timeout(20):
-        texts = await asyncio.gather(ask(capability, "ann"), ask(capability, "bob"))
-    assert texts == ["done", "done"]
-    assert work.most == 1
+    await turns_kit.called_twice_at_once_it_takes_one_after_the_other({"ann": crew(shared), "bob": unlisted}, work)
 
 
-async def test_with_few_places_in_the_tree_those_who_wait_for_a_turn_hold_none():
-    other = delegation([SubAgent("other", ScriptedChild("yes"), "Helps.")])
-
-    async def help_me() -> str:
-        """Ask for help."""
-        return await ask(other, "other")
-
-    child = crew(worker(*[[uses("help_me")], "done"] * 3, tools=[tool(help_me)]))
-    capability = of(child, limits=Limits(max_concurrency=1))
-    async with capability.run_scope() as run, asyncio.timeout(20):
-        assert await asyncio.gather(*[ask(capability) for _ in range(3)]) == ["done"] * 3
-    assert run.tally.total == 6
+@that_calls_alone_and_in_a_crew
+async def test_with_few_places_in_the_tree_those_who_wait_for_a_turn_hold_none(calling: Any):
+    await turns_kit.those_who_wait_for_a_turn_hold_no_place(calling)
 
 
 @that_calls_alone_and_in_a_crew
 async def test_called_from_below_itself_it_is_refused_and_not_waited_for(calling: Any):
-    texts: list[str] = []
-
-    async def again() -> str:
-        """Ask itself."""
-        texts.append(await ask(capability))
-        return texts[-1]
-
-    capability = of(calling(again))
-    async with asyncio.timeout(20):
-        assert await ask(capability) == "done"
-    assert "'child' is in the middle of a task that waits for this one" in texts[0]
+    await turns_kit.called_from_below_itself_it_is_refused(calling)
 
 
-async def test_two_that_call_each_other_do_not_wait_for_each_other_for_ever():
-    texts: list[str] = []
-    begun: list[str] = []
-    both_began = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def that_calls(me: str, other: str) -> Any:
-        async def call() -> str:
-            """Ask the other."""
-            begun.append(me)
-            if len(begun) == 2:
-                loop.call_soon_threadsafe(both_began.set)
-            if len(begun) <= 2:
-                await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(both_began.wait(), loop))
-            texts.append(await ask(capability, other))
-            return str(texts[-1])
-
-        return crew(worker(*[[uses("call")], "done"] * 2, tools=[tool(call)]))
-
-    capability = delegation(
-        [SubAgent(name, that_calls(name, other), "W.") for name, other in (("ann", "bob"), ("bob", "ann"))]
-    )
-    async with asyncio.timeout(20):
-        answers = await asyncio.gather(ask(capability, "ann"), ask(capability, "bob"))
-    assert answers == ["done", "done"]
-    assert len([text for text in texts if "in the middle of a task" in text]) == 1
+@that_calls_alone_and_in_a_crew
+async def test_two_that_call_each_other_do_not_wait_for_each_other_for_ever(calling: Any):
+    await turns_kit.two_that_call_each_other_do_not_wait_for_ever(calling)
 
 
 # What ends it from inside
