@@ -66,15 +66,21 @@ class SymfonicAgent(Closing):
                 resolve_scope=options.resolve_scope if options else None,
                 report_delegation=report_delegation,
             )
-        self.kernel: KernelDelegate = KernelDelegate(
-            model=model,
-            name=name,
-            instructions=instructions,
-            tools=tools,
-            delegation=self.delegation,
-            bounds=_bounds(max_depth, limits, options),
-            options=options,
-        )
+        self._opened = _unopened(tools) if tools != () else ()
+        try:
+            self.kernel: KernelDelegate = KernelDelegate(
+                model=model,
+                name=name,
+                instructions=instructions,
+                tools=tools,
+                delegation=self.delegation,
+                bounds=_bounds(max_depth, limits, options),
+                options=options,
+            )
+        except BaseException:
+            for each in self._opened:
+                each.close()
+            raise
 
     async def run(
         self,
@@ -131,9 +137,11 @@ class SymfonicAgent(Closing):
         return run_blocking(lambda: self.run(query, **arguments))
 
     async def aclose(self) -> None:
-        """Close the children that were built here."""
+        """Close the children that were built here, and the servers of tools that were opened here."""
         if self.delegation is not None:
             await self.delegation.aclose()
+        for each in self._opened:
+            await each.aclose()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -189,6 +197,12 @@ def _bounds(max_depth: int | None, limits: Limits | None, options: Options | Non
         (options.on_delegate,) if options and options.on_delegate else (),
         options.pass_through if options else (),
     )
+
+
+def _unopened(tools: Any) -> tuple[Any, ...]:
+    """Those among the tools that are several, and are opened when they are read: whoever opens them closes them."""
+    offered = (tools,) if hasattr(tools, "is_open") else tools
+    return tuple([each for each in offered if getattr(each, "is_open", None) is False])
 
 
 def _check_list(name: str, part: Any) -> None:

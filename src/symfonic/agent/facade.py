@@ -1,17 +1,27 @@
 """`Agent`: the friendly face of one `SymfonicAgent`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from symfonic.agent.engine import AgentResult, SymfonicAgent
 from symfonic.agent.stream import EventStream
+from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.observer import Observer
 from symfonic.kernel.contracts.options import Instructions, Options
 from symfonic.models import resolve_model
 
+if TYPE_CHECKING:
+    from symfonic.durable import Durable, Settings
+
 __all__ = ["Agent", "AgentResult"]
+
+
+class Keeping(TypedDict, total=False):
+    """How the runs of an agent are kept, besides what an `Agent` is made of."""
+
+    durable: "str | Settings | None"
 
 
 class Agent(Closing):
@@ -19,10 +29,11 @@ class Agent(Closing):
 
     ``model`` is a model object, ``"offline"``, ``"openai:NAME"``, ``"langchain:PROVIDER:NAME"`` or a LangChain chat
     model. ``instructions`` are a text, or a function that makes it of the run's scope. ``tools`` are plain functions,
-    `symfonic.tool` objects or LangChain tools. ``sub_agents`` are `SubAgent`s.
+    `symfonic.tool` objects, LangChain tools, or `mcp_tools(...)`. ``sub_agents`` are `SubAgent`s.
     ``max_depth`` is the deepest depth at which anything below may run (None: the enclosing run's ceiling, 2 for a
-    root), ``limits`` what the tree below may spend. The object holds no run state. Raises ConfigurationError for
-    anything that cannot work.
+    root), ``limits`` what the tree below may spend. ``durable``, a database, lets runs that are roots outlive the
+    process: see `symfonic.durable`. The object holds no run state. Raises ConfigurationError for anything that cannot
+    work.
     """
 
     def __init__(
@@ -36,7 +47,9 @@ class Agent(Closing):
         max_depth: int | None = None,
         limits: Limits | None = None,
         options: Options | None = None,
+        **keeping: Unpack[Keeping],
     ) -> None:
+        self._durable: Durable | None = None
         self.engine: SymfonicAgent = SymfonicAgent(
             resolve_model(model),
             name=name,
@@ -47,6 +60,8 @@ class Agent(Closing):
             limits=limits,
             options=options,
         )
+        if keeping:
+            self._durable = self._kept(**keeping)
 
     @property
     def name(self) -> str:
@@ -65,8 +80,9 @@ class Agent(Closing):
         limits: Limits | None = None,
         observers: tuple[Observer, ...] | None = None,
     ) -> AgentResult:
-        """Run to the answer; see `SymfonicAgent.run` for the arguments and the errors."""
-        return await self.engine.kernel.run(
+        """Run to the answer; see `SymfonicAgent.run` for the arguments and the errors, `Durable.run` where it is durable."""
+        run = self.engine.kernel.run if self._durable is None else self._durable.run_root
+        return await run(
             prompt,
             scope=scope,
             agent_depth=agent_depth,
@@ -86,7 +102,9 @@ class Agent(Closing):
         limits: Limits | None = None,
         observers: tuple[Observer, ...] | None = None,
     ) -> EventStream[AgentResult]:
-        """Run, and see it happen; see `SymfonicAgent.stream`."""
+        """Run, and see it happen; see `SymfonicAgent.stream`. Raises ConfigurationError for a durable agent."""
+        if self._durable is not None:
+            raise ConfigurationError("a durable run is told of where it runs: give the agent Options(observers=...)")
         return self.engine.stream(prompt, scope=scope, max_depth=max_depth, limits=limits, observers=observers)
 
     def run_sync(
@@ -111,7 +129,16 @@ class Agent(Closing):
 
     async def aclose(self) -> None:
         """Close what the agent owns."""
+        if self._durable is not None:
+            await self._durable.leave()
         await self.engine.aclose()
+
+    def _kept(self, *, durable: "str | Settings | None" = None) -> "Durable | None":
+        if durable is None:
+            return None
+        from symfonic.durable import Durable, Settings
+
+        return Durable(self, durable if isinstance(durable, Settings) else Settings(durable))
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r})"

@@ -50,6 +50,9 @@ def run(
     model: _Model = None,
     max_depth: Annotated[int | None, typer.Option(min=0, help="Tighten the ceiling of the whole run.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records and the result as JSON lines.")] = False,
+    durable: Annotated[str | None, typer.Option(metavar="FILE_OR_URL", help="Keep the run in this database.")] = None,
+    executor_id: Annotated[str, typer.Option(help="With --durable: who carries out runs here.")] = "local",
+    run_id: Annotated[str | None, typer.Option(help="With --durable: the run's id; a known one goes on.")] = None,
 ) -> None:
     """Run a team on a task.
 
@@ -61,7 +64,7 @@ def run(
 
     text = _task(task)
     with _told():
-        raise typer.Exit(carry_out(RunOrder(team, text, model, max_depth, as_json)))
+        raise typer.Exit(carry_out(RunOrder(team, text, model, max_depth, as_json, durable, executor_id, run_id)))
 
 
 @app.command()
@@ -73,6 +76,94 @@ def show(team: _TeamFile, model: _Model = None) -> None:
     with _told(), answers_only() as out:
         for line in describe(symfonic.load_team(team, model=model)):
             out.line(line)
+
+
+@app.command()
+def serve(
+    team: _TeamFile,
+    a2a: Annotated[str | None, typer.Option(metavar="[HOST]:PORT", help="Serve the lead over A2A there.")] = None,
+    mcp: Annotated[
+        str | None,
+        typer.Option(metavar="stdio|[HOST]:PORT", help="Serve it over MCP: to the client that starts this, or there."),
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option(help="The address by which A2A callers reach it, if it is another.")
+    ] = None,
+    model: _Model = None,
+    max_depth: Annotated[int | None, typer.Option(min=0, help="The deepest depth at which it may run.")] = None,
+) -> None:
+    """Serve a team's lead to callers in other processes, until Ctrl-C.
+
+    With SYMFONIC_TOKEN in the environment, callers must send it as their bearer token; where others than this machine
+    reach the server it must be set. Port 0 is a free one.
+    """
+    from symfonic.cli.serve import A2AOrder, serve_a2a
+    from symfonic.cli.serve_mcp import MCPOrder, serve_mcp
+
+    if (a2a is None) == (mcp is None):
+        raise typer.BadParameter("say how: --a2a [HOST]:PORT, or --mcp stdio|[HOST]:PORT", param_hint="serve")
+    if mcp is not None and url is not None:
+        raise typer.BadParameter("goes with --a2a", param_hint="--url")
+    with _told():
+        if mcp is not None:
+            raise typer.Exit(serve_mcp(MCPOrder(team, mcp, model, max_depth)))
+        assert a2a is not None  # noqa: S101 - one of them is there
+        raise typer.Exit(serve_a2a(A2AOrder(team, a2a, url, model, max_depth)))
+
+
+_Database = Annotated[
+    str, typer.Option("--db", metavar="FILE_OR_URL", envvar="SYMFONIC_DB", help="The database of the runs.")
+]
+_Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id.")]
+
+
+@app.command()
+def worker(
+    team: Annotated[str, typer.Option(metavar="TEAM.toml", help="The team file.")],
+    database: _Database,
+    executor_id: Annotated[str, typer.Option(help="Who this is, now and after each restart; one process at a time.")],
+    version: Annotated[str, typer.Option("--team-version", help="Take runs of this version of the team.")] = "1",
+    concurrency: Annotated[int | None, typer.Option(min=1, help="Runs of one depth at once, here.")] = None,
+    global_concurrency: Annotated[int | None, typer.Option(min=1, help="The same, over all workers.")] = None,
+    model: _Model = None,
+) -> None:
+    """Carry out the runs of a team that wait in a database, until SIGTERM or Ctrl-C."""
+    from symfonic.cli.worker import WorkOrder, work
+
+    with _told():
+        raise typer.Exit(work(WorkOrder(team, database, executor_id, version, concurrency, global_concurrency, model)))
+
+
+@app.command()
+def runs(
+    database: _Database,
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Show this run and those below it.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many, the latest first.")] = 30,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
+) -> None:
+    """Show the durable runs in a database."""
+    from symfonic.cli.runs import show as show_runs
+
+    with _told():
+        raise typer.Exit(show_runs(database, run, limit, as_json))
+
+
+@app.command()
+def resume(run: _Run, database: _Database) -> None:
+    """Let a run go on, with those below it, that was cancelled, given up, or left by a worker that is gone."""
+    from symfonic.cli.runs import resume as resume_run
+
+    with _told():
+        raise typer.Exit(resume_run(database, run))
+
+
+@app.command()
+def cancel(run: _Run, database: _Database) -> None:
+    """Cancel a run and everything below it."""
+    from symfonic.cli.runs import cancel as cancel_run
+
+    with _told():
+        raise typer.Exit(cancel_run(database, run))
 
 
 def _task(given: str) -> str:
@@ -92,7 +183,8 @@ def _told() -> Iterator[None]:
     except TeamFileError as error:
         status, told = USAGE, str(error)
     except ConfigurationError as error:
-        status, told = USAGE, f"symfonic: --model: {error_text(error)}"
+        words = error_text(error)
+        status, told = USAGE, f"symfonic: {words if words.startswith('--') else f'--model: {words}'}"
     except KeyboardInterrupt:
         status, told = INTERRUPTED, "symfonic: interrupted by Ctrl-C"
     except OSError as error:  # standard output cannot be written to

@@ -27,6 +27,9 @@ class RunOrder:
     model: str | None = None
     max_depth: int | None = None
     as_json: bool = False
+    durable: str | None = None
+    executor_id: str = "local"
+    run_id: str | None = None
 
 
 def run(order: RunOrder) -> int:
@@ -71,8 +74,14 @@ class _Report:
         return DELIVERED
 
     async def _run(self, team: Team) -> AgentResult:
+        order = self._order
         async with team:
-            return await team.run(self._order.task, max_depth=self._order.max_depth)
+            if order.durable is None:
+                return await team.run(order.task, max_depth=order.max_depth)
+            from symfonic.durable import durable
+
+            async with durable(team.agent, order.durable, executor_id=order.executor_id) as tree:
+                return await tree.run(order.task, max_depth=order.max_depth, run_id=order.run_id)
 
     def _unfinished(self, status: int, kind: str, message: str, records: Sequence[DelegationRecord] = ()) -> int:
         Out(sys.stderr).line(f"symfonic: {kind}: {message} ({self._tree.summary()})")

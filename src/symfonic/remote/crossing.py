@@ -21,16 +21,17 @@ class Out:
     """One call that is out. ``context`` is where it set out: what comes back from there runs inside it.
 
     So a far side that calls back is held to the depth and the budget of the call that reached it, whatever it claims.
-    ``counted`` are the delegations that came back so, and ``seen`` is the answer where this very call came back.
+    ``counted`` are the delegations that came back so.
     """
 
-    __slots__ = ("_began", "_run", "context", "counted", "envelope", "seen")
+    __slots__ = ("_began", "_delegated", "_run", "_spent", "context", "counted", "envelope")
 
     def __init__(self, envelope: Envelope, run: ActiveRun) -> None:
         self.envelope: Envelope = envelope
         self.context: Context = copy_context()
         self.counted: int = 0
-        self.seen: Answer | None = None
+        self._spent: Usage = NO_USAGE
+        self._delegated: int = 0
         self._run = run
         self._began = time.monotonic()
 
@@ -39,13 +40,18 @@ class Out:
         """How deep its run is."""
         return self._run.depth
 
+    def saw(self, answer: Answer) -> None:
+        """What this very call came to where it arrived on this side, whatever its answer says when it has come back."""
+        self._spent += answer.spent.usage()
+        self._delegated += answer.delegations
+
     def returned(self, answer: Answer) -> ChildResponse:
         """Take back what came: its spending, its records, and the answer in it.
 
         Raises DelegationError if the far side refused, RemoteError if it failed, OverrunError if its time there was
         over, LimitReachedError if that of the whole tree was, and EnvelopeError if its records are none.
         """
-        self._charge(answer)
+        self.charge(answer.spent.usage(), answer.delegations)
         for record in answer.record_tree():
             self._run.fill(self._run.reserve(), record)
         if answer.status == "finished":
@@ -53,12 +59,10 @@ class Out:
             return ChildResponse(answer.text, told, ids.run_id, ids.root_run_id, ids.parent_run_id)
         raise self._problem(answer)
 
-    def _charge(self, answer: Answer) -> None:
-        """Take the spending, less that of what called back, which was counted as it happened."""
-        told, delegations, run = answer.spent.usage(), answer.delegations, self._run
-        if self.seen is not None:
-            told, delegations = _most(told, self.seen.spent.usage()), max(delegations, self.seen.delegations)
-        run.charge(_most(told - run.usage, NO_USAGE), max(0, delegations - self.counted))
+    def charge(self, told: Usage = NO_USAGE, delegations: int = 0) -> None:
+        """Take the spending, once, less that of what called back, which was counted as it happened."""
+        spent, delegations = _most(told, self._spent), max(delegations, self._delegated)
+        self._run.charge(_most(spent - self._run.usage, NO_USAGE), max(0, delegations - self.counted))
         self.counted = max(self.counted, delegations)
 
     def _problem(self, answer: Answer) -> Exception:
@@ -103,13 +107,17 @@ def own(envelope: Envelope) -> Out | None:
 
 
 def home(lineage: Lineage) -> Out | None:
-    """The call that is out from here and led to another one: the nearest on its way, or the deepest of its tree."""
+    """The call that is out from here and led to another one: the nearest on its way, or the deepest of its tree.
+
+    Of a tree whose root is elsewhere only the way counts: what comes from there need not have been here before.
+    """
     for crossing in reversed(lineage.via):
         if crossing != lineage.run_id and crossing in _out:
             return _out[crossing]
     if lineage.run_id in _out:
         return None
-    of_tree = [each for each in list(_out.values()) if each.envelope.lineage.root_run_id == lineage.root_run_id]
+    sent = [each for each in list(_out.values()) if each.envelope.lineage.root_run_id == lineage.root_run_id]
+    of_tree = [each for each in sent if len(each.envelope.lineage.via) == 1]
     return max(of_tree, key=lambda each: each.depth, default=None)
 
 
@@ -120,6 +128,7 @@ def _noted(envelope: Envelope, run: ActiveRun) -> Iterator[Out]:
     try:
         yield out
     finally:
+        out.charge()  # no answer may have come
         if _out.get(key) is out:  # a run that is gone through again is out under the same id
             del _out[key]
 

@@ -34,11 +34,6 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _whole(value: Any) -> Any:
-    """Some wires know only floats."""
-    return int(value) if isinstance(_number(value), float) and value.is_integer() else value
-
-
 def _plain_id(value: str) -> str:
     if not value.isprintable() or value.strip() != value:
         raise ValueError("expected a printable text without blanks around it")
@@ -48,8 +43,8 @@ def _plain_id(value: str) -> str:
 Text = Annotated[str, AfterValidator(encodable)]
 Number = Annotated[float, BeforeValidator(_number), Field(ge=-MOST, le=MOST)]
 Seconds = Annotated[float, BeforeValidator(_number), Field(ge=0, le=MOST)]
-Count = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=MOST)]
-AtLeastOne = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=MOST)]
+Count = Annotated[int, BeforeValidator(_number), Field(ge=0, le=MOST)]  # some wires know only floats: 1.0 is read as 1
+AtLeastOne = Annotated[int, BeforeValidator(_number), Field(ge=1, le=MOST)]
 Id = Annotated[str, AfterValidator(_plain_id), Field(min_length=1, max_length=LONGEST_ID)]
 
 

@@ -122,7 +122,7 @@ class Reception:
             out.counted += started((record,))
         answer = Answer.of(record, envelope.lineage)
         if sent is not None:
-            sent.seen = answer
+            sent.saw(answer)
         kept.settle(answer)
         return answer
 

@@ -20,6 +20,7 @@ ADAPTERS = {
     "agno": "symfonic.adapters.agno",
     "crewai": "symfonic.adapters.crewai",
     "google": "symfonic.adapters.google_adk",
+    "http": "symfonic.remote.a2a.client",  # `recognisers.ADDRESS`
     "langchain_core": "symfonic.adapters.langchain",
     "pydantic_ai": "symfonic.adapters.pydantic_ai",
     "smolagents": "symfonic.adapters.smolagents",

@@ -295,7 +295,7 @@ def _registry(
     from symfonic.agent.cutover.merge import merge_capability_tools
     from symfonic.agent.cutover.tools import as_tool
 
-    own = [as_tool(tool) for tool in tools]
+    own = [as_tool(tool) for each in tools for tool in (each if hasattr(each, "is_open") else (each,))]
     if delegation is not None:
         _check_children(own, delegation)
     return ToolRegistry(merge_capability_tools(own, [("delegation", tool) for tool in contributed]))

@@ -105,7 +105,7 @@ class Budget:
                 level._tokens += usage.input_tokens + usage.output_tokens
 
     def left(self) -> Limits:
-        """What may still be spent, as limits. Raises LimitReachedError where no time, tokens or model calls are left."""
+        """What may still be spent, as limits. Raises LimitReachedError where no time, token or model call is left."""
         levels = list(self._levels())
         with self._lock:
             reached = self._spent()

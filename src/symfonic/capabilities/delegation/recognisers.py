@@ -14,6 +14,9 @@ Adopt: TypeAlias = Callable[[str, Any], Any]
 
 Raises ChildDeclarationError for what it knows and cannot adopt."""
 
+ADDRESS = "http"
+"""The entry for agents that are given by their address, a text that begins with http:// or https://."""
+
 _known: dict[str, Callable[[], Adopt]] = {}
 _sources: list[Callable[[], Mapping[str, Callable[[], Adopt]]]] = []
 
@@ -30,7 +33,7 @@ def look_there(source: Callable[[], Mapping[str, Callable[[], Adopt]]]) -> None:
 
 def recognised(name: str, agent: Any) -> Any:
     """The runner that an adapter makes of the agent, or None."""
-    packages = _packages(agent if isinstance(agent, type) else type(agent))
+    packages = (ADDRESS,) if _is_address(agent) else _packages(agent if isinstance(agent, type) else type(agent))
     if not packages:
         return None
     while _sources and not any(package in _known for package in packages):
@@ -41,6 +44,10 @@ def recognised(name: str, agent: Any) -> Any:
         if runner is not None:
             return runner
     return None
+
+
+def _is_address(agent: Any) -> bool:
+    return type(agent) is str and agent.startswith(("http://", "https://"))
 
 
 @lru_cache(maxsize=REMEMBERED)
