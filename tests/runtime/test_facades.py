@@ -28,9 +28,10 @@ def parameters(call: Any) -> list[str]:
 
 def test_an_agent_takes_what_the_contract_says_all_but_the_model_by_name_and_optional() -> None:
     taken = inspect.signature(Agent).parameters
-    assert list(taken) == ["model", "name", "instructions", "tools", "sub_agents", "max_depth", "limits", "options"]
+    contract = ["model", "name", "instructions", "tools", "sub_agents", "max_depth", "limits", "options"]
+    assert list(taken) == [*contract, "keeping"]  # durable=...
     for name, parameter in taken.items():
-        if name != "model":
+        if name not in ("model", "keeping"):
             assert parameter.kind is parameter.KEYWORD_ONLY
             assert parameter.default is not parameter.empty
 

@@ -21,6 +21,7 @@ ANY: dict[str, str] = {
     "Agent.run_sync(scope)": _SCOPE,
     "AgentRef.__init__(resolve)": _AGENT,
     "AgentRef.run(scope)": _SCOPE,
+    "AgentRef.target -> Any": "an agent that has been adopted, of any framework",
     "AgentResult.to_dict -> dict[str, Any]": "values that JSON can hold",
     "ChildPolicy.scope": _SCOPE,
     "DelegationRequest.scope": _SCOPE,
@@ -46,9 +47,11 @@ ANY: dict[str, str] = {
 _DOOR = "a door names its arguments instead of passing on whatever comes"
 _SCOPES = "every link from the door to the scope names what it hands on"
 _CONTRACT = "the child's contract, written out: its signature is read"
+_TRANSLATED = "errors of theirs are translated where they are called, each framework's by its own rules"
 _AGENT_DIR, _D = "src/symfonic/agent", "src/symfonic/capabilities/delegation"
 
 DUPLICATES: dict[str, tuple[int, str]] = {
+    "src/symfonic/adapters/agent_framework.py src/symfonic/adapters/openai_agents.py": (1, _TRANSLATED),
     f"{_AGENT_DIR}/cutover/delegate.py {_AGENT_DIR}/engine.py": (2, _DOOR),
     f"{_AGENT_DIR}/cutover/delegate.py {_AGENT_DIR}/facade.py": (1, _DOOR),
     f"{_AGENT_DIR}/engine.py {_AGENT_DIR}/facade.py": (1, _DOOR),

@@ -80,7 +80,7 @@ class Agent(Closing):
         limits: Limits | None = None,
         observers: tuple[Observer, ...] | None = None,
     ) -> AgentResult:
-        """Run to the answer; see `SymfonicAgent.run`, for a durable agent `Durable.run`, for the arguments and errors."""
+        """Run to the answer; see `SymfonicAgent.run`, or `Durable.run` of a durable agent, for arguments and errors."""
         run = self.engine.kernel.run if self._durable is None else self._durable.run_root
         return await run(
             prompt,
