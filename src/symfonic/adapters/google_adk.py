@@ -63,10 +63,10 @@ class InputNeededError(SymfonicError):
     """
 
     def __init__(self, calls: "Sequence[FunctionCall]", runner: "Runner", user_id: str, session_id: str) -> None:
-        self.calls = tuple(calls)
-        self.runner = runner
-        self.user_id = user_id
-        self.session_id = session_id
+        self.calls: tuple[FunctionCall, ...] = tuple(calls)
+        self.runner: Runner = runner
+        self.user_id: str = user_id
+        self.session_id: str = session_id
         super().__init__(f"it waits for {', '.join(map(_wanted, calls))}, which nobody here can give")
 
 

@@ -6,7 +6,7 @@ Neither a queue nor a wire is trusted: everything is checked again, and what is 
 import json
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -51,7 +51,7 @@ Id = Annotated[str, AfterValidator(_plain_id), Field(min_length=1, max_length=LO
 class Crossing(BaseModel):
     """What is sent: checked when it is made, unchangeable afterwards; what a newer sender adds is ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     def text_of(self) -> str:
         """The message as JSON. Raises EnvelopeError if it has no such form, or is larger than a message may be."""
