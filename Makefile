@@ -2,6 +2,7 @@
 # make test   lint, types, tests and documentation
 # make test-apart  the tests of what cannot be installed beside the rest, each group in an environment of its own
 # make ecosystem   tests the adapters, and writes the table of docs/ecosystem.md
+# make bench-durable  what a step and a child cost that outlive their process
 # make campaign SECONDS=600   random trees of failing children, for so long
 # make house  counts what keeps the code plain, and draws it (docs/images/house.svg)
 # make bench  measures speed and memory, and writes docs/performance.md; QUICK=1 for a short one that writes build/bench
@@ -21,7 +22,7 @@ SECONDS ?= 60
 QUICK ?=
 BENCH_VENVS ?=
 
-.PHONY: demo test test-apart test-crewai test-remote ecosystem campaign bench house lint types python clean
+.PHONY: demo test test-apart test-crewai test-remote ecosystem campaign-durable bench-durable campaign bench house lint types python clean
 
 demo: $(DEMO)/ready
 	@$(DEMO)/bin/symfonic run demo/team.toml "$(QUESTION)"
@@ -29,17 +30,26 @@ demo: $(DEMO)/ready
 test: lint types
 	$(TEST)/bin/python -m pytest --numprocesses=2 --dist=loadfile --cov --fail-on-skip $(PYTEST_ARGS)
 
-APART = $(TEST)-$*/bin/python -m pytest --numprocesses=2 --dist=loadfile --fail-on-skip --cov --cov-config=tests/apart/$*/coverage.toml
 test-apart: test-crewai test-remote
 
-test-crewai: PAGES = docs/ecosystem/crewai.md
-test-remote: PAGES = docs/remote.md docs/durable.md
-test-crewai test-remote: test-%: $(TEST)-%/ready
-	$(APART) $(PYTEST_ARGS) tests/apart/$* $(PAGES)
+test-crewai: $(TEST)-crewai/ready
+	$(TEST)-crewai/bin/python -m pytest --numprocesses=2 --fail-on-skip --cov --cov-config=tests/apart/crewai/coverage.toml $(PYTEST_ARGS) tests/apart/crewai docs/ecosystem/crewai.md
+
+# One after another: most of these start processes of their own, and kill some.
+test-remote: $(TEST)-remote/ready
+	$(TEST)-remote/bin/python -m pytest -p no:xdist --fail-on-skip $(PYTEST_ARGS) tests/apart/remote docs/remote.md docs/durable.md
 
 ecosystem: $(TEST)/ready $(TEST)-crewai/ready
 	$(TEST)/bin/python -m pytest -q --numprocesses=2 --dist=loadfile -p tools.ecosystem.plugin tests/adapters
 	$(TEST)-crewai/bin/python -m pytest -q -p tools.ecosystem.plugin tests/apart/crewai
+
+# Kills everything at random moments, thirty times on each database.
+campaign-durable: $(TEST)-remote/ready
+	DURABLE_SEEDS=30 $(TEST)-remote/bin/python -m pytest -q -p no:xdist -o faulthandler_timeout=900 tests/apart/remote/test_durable_campaign.py
+
+# DATABASE=URL: on PostgreSQL instead of a file.
+bench-durable: $(TEST)-remote/ready
+	$(TEST)-remote/bin/python benchmarks/durable.py $(if $(DATABASE),--database $(DATABASE))
 
 campaign: $(TEST)/ready
 	@$(TEST)/bin/python -m tools.campaign --seconds $(SECONDS)

@@ -1,0 +1,117 @@
+"""The database behind durable trees: one file, or a PostgreSQL server."""
+
+import sqlite3
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from symfonic.durable.settings import POLL, dbos
+from symfonic.errors import ConfigurationError
+from symfonic.kernel.contracts.text import error_text
+
+_CONNECTIONS, _PATIENCE = 20, 30
+"""Connections at once, and seconds to wait for one or for a lock."""
+
+
+class Database:
+    """Where to find it. Raises ConfigurationError for what is neither a file nor a PostgreSQL URL."""
+
+    def __init__(self, given: str) -> None:
+        self.file: Path | None = None
+        scheme, found, rest = given.partition("://")
+        if found and scheme.partition("+")[0] in ("postgresql", "postgres"):
+            self.url: str = f"postgresql://{rest}"
+        elif not found or scheme == "sqlite":
+            self.file = Path(rest.removeprefix("/") if found else given).expanduser().resolve()
+            self.url = f"sqlite:///{self.file}"
+        else:
+            raise ConfigurationError(f"the database must be a file or a postgresql:// URL, got a {scheme}:// one")
+        self._engine: Any = None
+
+    def __str__(self) -> str:
+        """Its place, without a password."""
+        return str(self.file) if self.file else str(_sqlalchemy().make_url(self.url))
+
+    def prepare(self) -> None:
+        """Create what is not there yet, once for all processes. Raises ConfigurationError if it cannot be reached."""
+        if self.file is not None and not self.file.parent.is_dir():
+            raise ConfigurationError(f"the database {self} cannot be used: there is no folder {self.file.parent}")
+        try:
+            if self.file is not None:
+                _write_ahead(self.file)
+            dbos().DBOS.migrate(self.url)
+        except Exception as error:
+            raise ConfigurationError(f"the database {self} cannot be used: {error_text(error)}") from error
+
+    def engine(self) -> Any:
+        """The connections to it; the same each time."""
+        if self._engine is None:
+            self._engine = _for_file(self.url) if self.file else _for_server(self.url)
+        return self._engine
+
+    def close(self) -> None:
+        """Close the connections."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
+
+
+def _sqlalchemy() -> Any:
+    dbos()
+    return import_module("sqlalchemy")
+
+
+def _write_ahead(file: Path) -> None:
+    """Let readers and the writer of a file not wait for each other; it stays so. Whoever else begins may be in the way.
+
+    Raises sqlite3.OperationalError if somebody is for too long.
+    """
+    until = time.monotonic() + _PATIENCE
+    while True:
+        connection = sqlite3.connect(file, timeout=_PATIENCE)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+            return
+        except sqlite3.OperationalError:  # for this it does not wait by itself
+            if time.monotonic() > until:
+                raise
+            time.sleep(POLL)
+        finally:
+            connection.close()
+
+
+def _for_server(url: str) -> Any:
+    sa = _sqlalchemy()
+    return sa.create_engine(
+        sa.make_url(url).set(drivername="postgresql+psycopg"),
+        pool_size=_CONNECTIONS,
+        max_overflow=0,
+        pool_timeout=_PATIENCE,
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": 10, "application_name": "symfonic"},
+    )
+
+
+def _for_file(url: str) -> Any:
+    """Every transaction takes the write lock as it begins: what one reads and then decides by stays true.
+
+    DBOS's own settings count what is running outside the lock, and let more run at once than may.
+    """
+    sa = _sqlalchemy()
+    engine = sa.create_engine(
+        url,
+        pool_size=_CONNECTIONS,
+        max_overflow=0,
+        pool_timeout=_PATIENCE,
+        connect_args={"check_same_thread": False, "timeout": _PATIENCE},
+    )
+
+    def connected(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # so that SQLAlchemy's begin is the one below
+        for pragma in (f"busy_timeout={_PATIENCE * 1000}", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    sa.event.listen(engine, "connect", connected)
+    sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine

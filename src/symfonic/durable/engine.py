@@ -1,0 +1,248 @@
+"""The one engine of a process: its DBOS, its trees, and the body of every workflow."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH
+from symfonic.durable.database import Database
+from symfonic.durable.journal import JournalLostError
+from symfonic.durable.ownership import Ownership, own
+from symfonic.durable.paths import Tree, ours
+from symfonic.durable.runs import APPLICATION, WORKFLOW, Runs, queue_of
+from symfonic.durable.settings import MOST_RECOVERIES, Settings, dbos
+from symfonic.errors import ConfigurationError, DelegationError, EnvelopeError, SymfonicError
+from symfonic.kernel.concurrency.threads import run_in_thread
+from symfonic.kernel.contracts.text import error_text
+from symfonic.remote.answer import Answer
+from symfonic.remote.envelope import Envelope
+
+_MOST_QUEUES = 32
+_LAUNCHED = "this program launches DBOS itself: name no database, and its own is used"
+_ENDED = "Asyncio task cancelled for workflow or step"
+
+
+def _quiet(record: logging.LogRecord) -> bool:
+    """Whether a line of DBOS's log is more than that a run ended because it was cancelled, as somebody wanted."""
+    kind = record.exc_info[0] if record.exc_info else None
+    cancelled = kind is not None and kind.__name__ == "DBOSAwaitedWorkflowCancelledError"
+    return not cancelled and not str(record.msg).startswith(_ENDED)
+
+
+class Engine:
+    """What the trees of a process share. It is started when the first of them is used, and stopped with the last."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings: Settings = settings
+        self.trees: dict[str, Tree] = {}
+        self._turn = threading.Lock()  # whoever asks first starts it, from whatever loop or thread
+        self._runs: Runs | None = None
+        self._client: Any = None
+        self._launched = False
+        self._database = None if settings.database is None else Database(settings.database)
+        self._ownership: Ownership | None = None
+        _workflow()
+
+    @property
+    def runs(self) -> Runs:
+        """The runs in its database. Raises SymfonicError before the engine is started and after it is stopped."""
+        if self._runs is None:
+            raise SymfonicError("the durable tree has been closed")
+        return self._runs
+
+    def start(self) -> None:
+        """Be ready; once. Blocks. Raises ConfigurationError if the database or the executor's id cannot be had."""
+        with self._turn:
+            if self._runs is None:
+                try:
+                    self._start()
+                except BaseException:
+                    self._stop()
+                    raise
+
+    def stop(self) -> None:
+        """Let go of everything. Blocks. What is running stays as it is, for the next process with this id."""
+        with self._turn:
+            self._stop()
+
+    async def through(self, envelope: Envelope) -> Answer:
+        """See `Runs.through`."""
+        return await self.runs.through(envelope)
+
+    async def carry_out(self, sent: dict[str, Any]) -> dict[str, Any]:
+        """The body of a workflow: one run, from its envelope to its answer."""
+        envelope = Envelope.read(sent)
+        if envelope.lineage.run_id != dbos().DBOS.workflow_id:
+            raise EnvelopeError("the envelope is that of another run")
+        await self._still_own()
+        await self.runs.admit(envelope)
+        tree = self.trees.get(envelope.agent.partition("/")[0])
+        try:
+            if tree is None:
+                known = ", ".join(self.trees) or "none"
+                raise DelegationError(f"there is no agent {envelope.agent!r} in this process; its trees are: {known}")
+            return (await tree.answer(envelope)).plain()
+        except JournalLostError as lost:
+            raise lost.__cause__ or RuntimeError(str(lost)) from lost
+        except DelegationError as error:
+            return Answer(status="refused", text=error_text(error), lineage=envelope.lineage).plain()
+        except SymfonicError as error:
+            return Answer(status="failed", text=error_text(error), lineage=envelope.lineage).plain()
+
+    async def _still_own(self) -> None:
+        """Nothing is begun under an id that another process has taken while this one's server was away."""
+        if self._ownership is not None and not await run_in_thread(self._ownership.held, "ownership"):
+            raise asyncio.CancelledError("another process works under this executor's id")
+
+    def _start(self) -> None:
+        api, settings, launched = dbos(), self.settings, _program_has_launched()
+        if self._database is None:
+            if not launched:
+                raise ConfigurationError("there is no database: name one, or launch DBOS before the first run")
+            settings = self.settings = replace(settings, version=str(api.DBOS.application_version))
+            for queue in self._queues():
+                api.DBOS.register_queue(queue, **settings.queue())
+            self._runs = Runs(api.DBOS, settings)
+            return
+        if launched:
+            raise ConfigurationError(_LAUNCHED)
+        self._database.prepare()
+        if settings.worker:
+            self._ownership = own(self._database, settings.executor_id)
+        serializer = api.DBOSPortableJSONSerializer()  # the default one makes objects of what is in the database
+        self._client = api.DBOSClient(
+            system_database_engine=self._database.engine(), serializer=serializer, application_name=APPLICATION
+        )
+        if settings.worker:
+            for queue in self._queues():  # before the launch, so that they are listened to at once
+                self._client.register_queue(queue, **settings.queue())
+            api.DBOS(config=self._config(serializer))
+            if (api.DBOS.application_version, api.DBOS.executor_id) != (settings.version, settings.executor_id):
+                raise ConfigurationError(_LAUNCHED)  # it was made, and waits to be launched
+            self._launched = True
+            logging.getLogger("dbos").addFilter(_quiet)
+            self._runs = Runs(self._client, settings)  # the launch takes up what was left
+            api.DBOS.launch()
+        self._runs = self._runs or Runs(self._client, settings)
+
+    def _config(self, serializer: Any) -> dict[str, Any]:
+        assert self._database is not None  # noqa: S101 - asked for only where there is one
+        return {
+            "name": APPLICATION,
+            "system_database_engine": self._database.engine(),
+            "serializer": serializer,
+            "application_version": self.settings.version,
+            "executor_id": self.settings.executor_id,
+            "run_migrations": False,
+            "log_level": "WARNING",
+        }
+
+    def _queues(self) -> Iterator[str]:
+        """A queue for every depth that the trees reach."""
+        ceilings = [DEFAULT_MAX_DEPTH]
+        for tree in self.trees.values():
+            agent = ours(tree.root)
+            if agent is not None and agent.kernel.bounds.max_depth is not None:
+                ceilings.append(agent.kernel.bounds.max_depth)
+        return (queue_of(depth) for depth in range(min(max(ceilings), _MOST_QUEUES) + 1))
+
+    def _stop(self) -> None:
+        runs, client, ownership = self._runs, self._client, self._ownership
+        if runs is not None:
+            runs.closing = True
+        if self._database is not None:
+            if self._launched:
+                dbos().DBOS.destroy()
+                self._launched = False
+                logging.getLogger("dbos").removeFilter(_quiet)
+            if client is not None:
+                client.destroy()
+            if ownership is not None:
+                ownership.release()
+            self._database.close()
+        self._runs = self._client = self._ownership = None
+
+
+_lock = threading.Lock()
+_engine: Engine | None = None
+
+
+def enter(name: str, root: Any, settings: Settings) -> Engine:
+    """The engine of this process, with one more tree.
+
+    Raises ConfigurationError if it has other settings, or another tree of that name.
+    """
+    global _engine
+    with _lock:
+        engine = _engine
+        if engine is None:
+            engine = Engine(settings)
+        elif engine.settings != settings and (settings.database is not None or engine.settings.database is not None):
+            raise ConfigurationError(
+                f"a process has one database and one executor's settings, and those of {', '.join(engine.trees)!r} are"
+                f" others than those of {name!r}: use the same, or close the one before the other"
+            )
+        tree = Tree(name, root, engine.through)
+        if tree.path in engine.trees:
+            raise ConfigurationError(f"two durable trees are named {name!r}: give one of their agents another name")
+        engine.trees[tree.path] = tree
+        _engine = engine
+        return engine
+
+
+def leave(engine: Engine, path: str) -> None:
+    """One tree less; with the last one the engine stops. Blocks."""
+    global _engine
+    with _lock:
+        if engine.trees.pop(path, None) is None or engine.trees:
+            return
+        if _engine is engine:
+            _engine = None
+        engine.stop()
+
+
+@cache
+def _workflow() -> Any:
+    """The one workflow, registered: whose launch finds it there can take up what was left."""
+    api = dbos()
+
+    async def run_agent(envelope: dict[str, Any]) -> dict[str, Any]:
+        return await _current().carry_out(envelope)
+
+    kept = {"max_recovery_attempts": MOST_RECOVERIES, "serialization_type": api.WorkflowSerializationFormat.PORTABLE}
+    return api.DBOS.workflow(name=WORKFLOW, **kept)(run_agent)
+
+
+def _current() -> Engine:
+    if _engine is None:
+        raise SymfonicError("this process has no durable tree any more")
+    return _engine
+
+
+def _program_has_launched() -> bool:
+    """Whether there is a DBOS already: it has no other public way to say so."""
+    api = dbos()
+    try:
+        api.DBOS.list_queues()
+    except api.error.DBOSException:
+        return False
+    return True
+
+
+@contextmanager
+def runs_in(database: str) -> Iterator[Runs]:
+    """The runs in a database, for whoever only looks and steers. Blocks. Raises ConfigurationError if there is none."""
+    kept = Database(database)
+    if kept.file is not None and not kept.file.exists():
+        raise ConfigurationError(f"--db: there is no database {kept}")
+    engine = Engine(Settings(database, worker=False))
+    engine.start()
+    try:
+        yield engine.runs
+    finally:
+        engine.stop()

@@ -1,0 +1,261 @@
+"""The runs in the database, from outside: put into their queues, waited for, cancelled, resumed, listed."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Coroutine, Iterable
+from contextvars import Context
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from symfonic.durable.settings import MOST_RECOVERIES, POLL, Settings, dbos
+from symfonic.durable.watch import Watch
+from symfonic.errors import OverrunError, SymfonicError
+from symfonic.kernel.concurrency.tasks import run_inside, run_within
+from symfonic.kernel.contracts.facts import fact
+from symfonic.kernel.contracts.text import error_text
+from symfonic.remote.answer import Answer
+from symfonic.remote.envelope import Envelope
+
+T = TypeVar("T")
+
+APPLICATION, WORKFLOW = "symfonic", "symfonic.run_agent"
+WAITING, RUNNING, CANCELLED, DONE = "ENQUEUED", "PENDING", "CANCELLED", ("SUCCESS", "ERROR")
+_GIVEN_UP = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+_ENDED = [*DONE, CANCELLED, _GIVEN_UP]
+_LIVE = [WAITING, RUNNING, "DELAYED"]
+_MOST_PASSES, _GRACE = 100, 10.0
+"""Rounds of cancelling until nothing new is found, and seconds past its deadline in which a run can still say so."""
+
+
+def queue_of(depth: int) -> str:
+    """The queue of the runs at a depth. Each has its own: parents must not hold the places their children wait for."""
+    return f"symfonic-{depth}"
+
+
+@fact
+class RunInfo:
+    """A run as the database has it. ``status`` is DBOS's; times are seconds since the epoch."""
+
+    run_id: str
+    root_run_id: str
+    parent_run_id: str | None
+    status: str
+    agent: str
+    depth: int
+    executor_id: str | None
+    version: str | None
+    created: float
+    executions: int
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is an answer, good or bad."""
+        return self.status in DONE
+
+
+class Runs:
+    """What can be done with runs by whoever reaches their database.
+
+    ``calls`` is a client of DBOS, or its class where the program has launched that. Nothing here is a step of the
+    workflow that asks for it: a derived run id makes it the same whenever it is done again, in whatever order.
+    """
+
+    def __init__(self, calls: Any, settings: Settings) -> None:
+        self._calls = calls
+        self._settings = settings
+        self._dbos = dbos()
+        self._queues: set[str] = set()
+        self._watches: WeakKeyDictionary[asyncio.AbstractEventLoop, Watch] = WeakKeyDictionary()
+        self.closing: bool = False
+
+    async def through(self, envelope: Envelope) -> Answer:
+        """Have a run carried out and wait for what comes of it; one that has run before has its answer already.
+
+        A cancellation here cancels the run and everything below it, unless this process is being closed: then it is for
+        the next one to go on. Raises EnvelopeError if the envelope is too large.
+        """
+        written, queued = envelope.plain(), False
+        try:
+            await self._enqueue(envelope, written)
+            queued = True
+            await self._unless_cancelled(envelope)
+            return await self._outcome(envelope)
+        except asyncio.CancelledError:
+            if not self.closing:
+                if not queued:  # it may still be on its way there: then what comes second changes nothing
+                    await self._enqueue(envelope, written)
+                await self.cancel(envelope.lineage.run_id)
+            raise
+
+    async def admit(self, envelope: Envelope) -> None:
+        """Let a run begin. Raises DBOS's error of a cancelled workflow where its parent or root was cancelled."""
+        await self._unless_cancelled(envelope)
+
+    async def cancel(self, run_id: str) -> int:
+        """Cancel a run that has not ended and everything below it; how many runs below it there were."""
+        await _apart(self._calls.cancel_workflows_async([run_id]))
+        return await self._cancel_below(run_id)
+
+    async def _cancel_below(self, run_id: str) -> int:
+        cancelled = 0
+        for _ in range(_MOST_PASSES):
+            ids = [each.run_id for each in await self._below(run_id) if each.status in _LIVE]
+            if not ids:
+                return cancelled
+            await _apart(self._calls.cancel_workflows_async(ids))
+            cancelled += len(ids)
+        raise SymfonicError(f"the run {run_id} goes on starting others while it is cancelled")
+
+    async def resume(self, run_id: str) -> int:
+        """Let a run and those below it go on that were cancelled, given up, or left by a process that is gone.
+
+        What they had done stays done. All at once, since a run whose parent is cancelled does not begin, and a parent
+        does not wait for a child that is: so they come from DBOS's own queue, where no number of places is kept.
+        Returns how many there were.
+        """
+        stopped = [each.run_id for each in await self.tree(run_id) if not each.ended]
+        if stopped:
+            await _apart(self._calls.resume_workflows_async(stopped))
+        return len(stopped)
+
+    async def latest(self, limit: int) -> list[RunInfo]:
+        """The latest runs, newest first."""
+        return await self._listed(limit=limit, sort_desc=True)
+
+    async def tree(self, run_id: str) -> list[RunInfo]:
+        """A run and everything below it, in the order they came up."""
+        return await self._listed(workflow_ids=[run_id]) + await self._below(run_id)
+
+    async def register(self, depth: int) -> None:
+        """Make sure that a depth has its queue."""
+        name = queue_of(depth)
+        if name not in self._queues:
+            await _apart(self._calls.register_queue_async(name, **self._settings.queue()))
+            self._queues.add(name)
+
+    async def _enqueue(self, envelope: Envelope, written: dict[str, Any]) -> None:
+        await self.register(envelope.depth)
+        ids = envelope.lineage
+        options = {
+            "workflow_name": WORKFLOW,
+            "queue_name": queue_of(envelope.depth),
+            "workflow_id": ids.run_id,
+            "app_version": self._settings.version,
+            "application_name": None if self._settings.database is None else APPLICATION,
+            "serialization_type": self._dbos.WorkflowSerializationFormat.PORTABLE,
+            "attributes": {
+                "agent": envelope.agent,
+                "depth": envelope.depth,
+                "root": ids.root_run_id,
+                "parent": ids.parent_run_id,
+            },
+        }
+        client = getattr(self._calls, "enqueue_async", None)
+        await _apart((client or self._calls.enqueue_workflow_with_options_async)(options, written))
+
+    async def _unless_cancelled(self, envelope: Envelope) -> None:
+        """What a cancellation that is under way has not seen is not left behind: it is cancelled here."""
+        ids = envelope.lineage
+        above = {each for each in (ids.parent_run_id, ids.root_run_id) if each not in (None, ids.run_id)}
+        for each in await self._states(above):
+            if each.status in (CANCELLED, _GIVEN_UP):
+                await self.cancel(ids.run_id)
+                raise self._dbos.error.DBOSWorkflowCancelledError(f"the run {each.run_id} goes on no more")
+
+    async def _outcome(self, envelope: Envelope) -> Answer:
+        """The answer of a run, good or bad, at the latest when it is not waited for any longer."""
+        run_id, waits, left = envelope.lineage.run_id, self._settings.waits, envelope.left_seconds()
+        until = time.monotonic() + (waits.end if left is None else min(waits.end, max(left, 0) + _GRACE))
+        while (patience := min(waits.start, until - time.monotonic())) > 0:
+            try:
+                return Answer.read(await run_within(patience, self._result(run_id)))
+            except OverrunError:
+                problem = await self._stuck(envelope)
+                if problem is None:
+                    continue
+            except self._dbos.error.DBOSAwaitedWorkflowMaxRecoveryAttemptsExceeded:
+                await self._cancel_below(run_id)
+                told = f"it was given up: {MOST_RECOVERIES + 1} times its worker was gone before it had ended"
+                return Answer(status="failed", text=told, lineage=envelope.lineage)
+            except self._dbos.error.DBOSAwaitedWorkflowCancelledError:
+                await self._unless_cancelled(envelope)
+                return Answer(status="cancelled", text="it was cancelled", lineage=envelope.lineage)
+            except Exception as error:
+                return Answer(status="failed", text=error_text(error), lineage=envelope.lineage)
+            break
+        else:
+            problem = f"it has not ended within {waits.end:g} s, and is not waited for any longer"
+        await self.cancel(run_id)
+        return Answer(status="failed", text=problem, lineage=envelope.lineage)
+
+    async def _result(self, run_id: str) -> Any:
+        """What a run has returned, when it has ended. Raises what it raised, and DBOS's errors for other ends."""
+        watch = self._watches.setdefault(asyncio.get_running_loop(), Watch(self._ended))
+        await watch.ended(run_id)
+        handle = await _apart(self._calls.retrieve_workflow_async(run_id))
+        return await _apart(handle.get_result(polling_interval_sec=POLL))
+
+    async def _ended(self, run_ids: list[str]) -> list[str]:
+        return [each.run_id for each in await self._listed(workflow_ids=run_ids, status=_ENDED)]
+
+    async def _stuck(self, envelope: Envelope) -> str | None:
+        """What is to be said of a run that nobody takes out of its queue; None for one that is run, or will be."""
+        mine, queue = envelope.lineage.run_id, queue_of(envelope.depth)
+        if not any(each.status == WAITING for each in await self._states([mine])):
+            return None
+        of_mine = {"queue_name": queue, "app_version": self._settings.version, "limit": 1}
+        lately = datetime.fromtimestamp(time.time() - self._settings.waits.start, UTC).isoformat()
+        if await self._listed(status=RUNNING, **of_mine) or await self._listed(completed_after=lately, **of_mine):
+            return None
+        versions = await _apart(self._calls.list_application_versions_async())
+        known = ", ".join(repr(each["version_name"]) for each in versions) or "none"
+        return (
+            f"no worker took it out of the queue {queue!r} within {self._settings.waits.start:g} s: it is for one of"
+            f" the version {self._settings.version!r}, and the versions that have worked on this database are: {known}"
+        )
+
+    async def _states(self, ids: Iterable[str | None]) -> list[RunInfo]:
+        wanted = [each for each in ids if each is not None]
+        return await self._listed(workflow_ids=wanted) if wanted else []
+
+    async def _below(self, run_id: str) -> list[RunInfo]:
+        """The runs below one, whatever became of them."""
+        top = await self._listed(workflow_ids=[run_id])
+        if not top:
+            return []
+        begins = {f"{run_id.partition('.')[0]}.", f"{top[0].root_run_id}."}  # as all ids below it do, and some others
+        below, found = {run_id}, []
+        for each in sorted(await self._listed(workflow_id_prefix=sorted(begins)), key=lambda each: each.depth):
+            if each.parent_run_id in below:
+                below.add(each.run_id)
+                found.append(each)
+        return found
+
+    async def _listed(self, **which: Any) -> list[RunInfo]:
+        rows = await _apart(
+            self._calls.list_workflows_async(name=WORKFLOW, load_input=False, load_output=False, **which)
+        )
+        return [_info(each) for each in rows]
+
+
+def _info(row: Any) -> RunInfo:
+    told = row.attributes or {}
+    return RunInfo(
+        row.workflow_id,
+        str(told.get("root", row.workflow_id)),
+        told.get("parent"),
+        row.status,
+        str(told.get("agent", "?")),
+        int(told.get("depth", 0)),
+        row.executor_id,
+        row.app_version,
+        (row.created_at or 0) / 1000,
+        row.recovery_attempts or 0,
+    )
+
+
+async def _apart(work: Awaitable[T]) -> T:
+    """What comes of a call of DBOS that is no step of the workflow around it."""
+    assert isinstance(work, Coroutine)  # noqa: S101 - all of these are
+    return await run_inside(Context(), work)

@@ -1,0 +1,140 @@
+"""The command line of durable trees: a worker, a run that waits for it, and what is seen and steered from outside."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from durable_kit import LONGEST, eventually, statuses
+
+pytest_plugins = ["durable_fixtures"]
+
+TEAM = """
+lead = "lead"
+
+[agents.lead]
+model = "offline"
+instructions = "Delegate."
+sub_agents = ["counter"]
+
+[agents.counter]
+model = "offline"
+description = "Counts the words of a text."
+when_to_use = "for how many words there are"
+tools = ["slow_tools:count_words"]
+"""
+
+TOOLS = '''
+import os
+import time
+
+def count_words() -> str:
+    """Count the words."""
+    with open("counted", "a") as file:
+        file.write("once\\n")
+    while os.path.exists("hold"):
+        time.sleep(0.02)
+    return "There are 7 words."
+'''
+
+
+@pytest.fixture
+def place(tmp_path, database):
+    (tmp_path / "team.toml").write_text(TEAM)
+    (tmp_path / "slow_tools.py").write_text(TOOLS)
+    started = []
+
+    def command(*words, wait=True):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "symfonic", *words],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "SYMFONIC_DB": database},
+        )
+        started.append(process)
+        if not wait:
+            return process
+        out, errors = process.communicate(timeout=LONGEST)
+        return process.returncode, out, errors
+
+    command.folder = tmp_path
+    yield command
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=LONGEST)
+
+
+def worker(place, name="one"):
+    process = place("worker", "--team", "team.toml", "--executor-id", name, wait=False)
+    assert process.stderr.readline() == f"{name} works for lead (version 1)\n"
+    return process
+
+
+def test_a_run_goes_to_whichever_process_works_for_the_team(place, database):
+    one = worker(place)
+    status, out, errors = place("run", "--durable", database, "team.toml", "How many words are there?")
+    assert (status, out) == (0, "There are 7 words.\n"), errors
+    status, out, _ = place("runs")
+    assert status == 0
+    assert [line.split()[3] for line in out.splitlines()] == ["lead/counter", "lead"]
+    one.send_signal(signal.SIGTERM)
+    assert one.wait(LONGEST) == 0
+
+
+def test_a_run_is_seen_cancelled_and_resumed_from_outside(place, database):
+    (place.folder / "hold").touch()
+    one = worker(place)
+    asking = place(
+        "run", "--durable", database, "--run-id", "r", "--executor-id", "two", "team.toml", "Count.", wait=False
+    )
+    counted = place.folder / "counted"
+    eventually(counted.exists)
+    status, out, _ = place("runs", "r", "--json")
+    shown = [json.loads(line) for line in out.splitlines()]
+    assert [(each["agent"], each["status"], each["depth"]) for each in shown] == [
+        ("lead", "PENDING", 0),
+        ("lead/counter", "PENDING", 1),
+    ]
+    assert place("cancel", "r")[:2] == (0, "cancelled r and everything below it\n")
+    assert asking.wait(LONGEST) == 1
+    assert "it was cancelled" in asking.stderr.read()
+    assert statuses(database) == {"CANCELLED": 2}
+    (place.folder / "hold").unlink()
+    assert place("resume", "r")[:2] == (0, "2 run(s) of r go on, as soon as a worker takes them\n")
+    eventually(lambda: statuses(database) == {"SUCCESS": 2})
+    status, _, errors = place("cancel", "r")
+    assert (status, errors) == (1, "symfonic: the run r has ended already (SUCCESS)\n")
+    one.send_signal(signal.SIGINT)
+    assert one.wait(LONGEST) == 130
+
+
+def test_a_killed_run_goes_on_where_it_was_when_it_is_asked_for_again(place, database):
+    (place.folder / "hold").touch()
+    ask = ("run", "--durable", database, "--run-id", "r", "team.toml", "How many words are there?")
+    asking = place(*ask, wait=False)
+    eventually((place.folder / "counted").exists)
+    asking.kill()
+    asking.wait(LONGEST)
+    (place.folder / "hold").unlink()
+    assert place(*ask)[:2] == (0, "There are 7 words.\n")
+    assert place(*ask)[:2] == (0, "There are 7 words.\n")
+    assert (place.folder / "counted").read_text() == "once\n" * 2  # the step in flight, and no other
+
+
+def test_mistakes_are_told_in_a_line(place, database):
+    if "://" not in database:
+        status, _, errors = place("runs", "--db", "nowhere.db")
+        assert (status, errors.count("\n")) == (2, 1)
+        assert "there is no database" in errors
+    one = worker(place)
+    status, _, errors = place("worker", "--team", "team.toml", "--executor-id", "one")
+    assert status == 1
+    assert errors.startswith("symfonic: the executor id 'one' is taken")
+    status, _, errors = place("resume", "nothing")
+    assert (status, errors) == (1, "symfonic: there is no run 'nothing' in that database\n")
+    assert one.poll() is None
