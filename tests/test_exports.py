@@ -24,7 +24,7 @@ PUBLIC = {
     "symfonic.teams": "Team load_team",
     "symfonic.models.offline": "OfflineModel",
     "symfonic.durable": "Durable RunInfo Settings Waits durable runs_in",
-    "symfonic.remote.a2a": "a2a_app a2a_child",
+    "symfonic.remote.a2a": "A2AChild a2a_app a2a_child",
     "symfonic.remote.mcp": "mcp_server mcp_tools",
     "symfonic.testing": "ChildCall FunctionModel ScriptedChild ScriptedModel check_child_runner tool_call",
     "symfonic.agent.cutover.delegation": """

@@ -14,6 +14,7 @@ from symfonic.durable.journal import DbosJournal
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
 from symfonic.kernel.contracts.limits import Limits
+from symfonic.kernel.contracts.text import capped
 from symfonic.remote.answer import Answer
 from symfonic.remote.crossing import way_here
 from symfonic.remote.envelope import Envelope
@@ -65,10 +66,14 @@ class _Begun(Call):
         self.caller = None
         self.depth = envelope.depth
         self.ceiling = DEFAULT_MAX_DEPTH if envelope.max_depth is None else envelope.max_depth
-        brought = envelope.left.limits(None)
+        left = envelope.left_seconds()
+        brought = envelope.left.limits(left if left is None or left > 0 else None)
         self._bounds = Bounds(self.ceiling, (brought,) if brought != _NO_LIMITS else ())
 
     def opened(self, run: ActiveRun) -> None:
         run.tighten(self._bounds)
         run.journal = DbosJournal()
         super().opened(run)
+
+    def _cap(self, text: str) -> str:
+        return capped(text, next((limits.max_answer_chars for limits in self._bounds.limits), None))
