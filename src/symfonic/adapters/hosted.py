@@ -21,9 +21,7 @@ class Hosted(Protocol):
 
 def tools_of(capability: Hosted) -> Sequence[Tool]:
     """The tools to bind. Raises ConfigurationError for anything but what `symfonic.delegation(...)` returns."""
-    tools = getattr(capability, "host_tools", None)
-    if not callable(tools):
+    if not callable(getattr(capability, "host_tools", None)):
         told = f"expected symfonic.delegation([SubAgent(name, agent, description), ...]), got {capability!r}"
         raise ConfigurationError(told[:500])
-    made: Sequence[Tool] = tools()
-    return made
+    return capability.host_tools()
