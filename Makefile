@@ -37,7 +37,7 @@ test-crewai: $(TEST)-crewai/ready
 
 # One after another: most of these start processes of their own, and kill some.
 test-remote: $(TEST)-remote/ready
-	$(TEST)-remote/bin/python -m pytest -p no:xdist --fail-on-skip $(PYTEST_ARGS) tests/apart/remote docs/remote.md docs/durable.md
+	$(TEST)-remote/bin/python -m pytest -p no:xdist -o faulthandler_timeout=600 --fail-on-skip $(PYTEST_ARGS) tests/apart/remote docs/remote.md docs/durable.md
 
 ecosystem: $(TEST)/ready $(TEST)-crewai/ready
 	$(TEST)/bin/python -m pytest -q --numprocesses=2 --dist=loadfile -p tools.ecosystem.plugin tests/adapters

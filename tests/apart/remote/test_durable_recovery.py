@@ -4,6 +4,7 @@ import signal
 import time
 
 from durable_kit import eventually, rows, statuses
+from patience import patience
 
 pytest_plugins = ["durable_fixtures"]
 
@@ -56,7 +57,7 @@ def test_when_the_worker_is_killed_finished_children_do_not_run_again(stage):
     stage.start("worker", executor_id="worker")
     began = time.monotonic()
     assert client.line()["text"] == ANSWER
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 10 * patience()
     assert sorted(stage.times("model", "counter").values()) == [1, 1]
     in_flight = {("model", "t.call_1_1", 1), ("model", "t.call_1_2", 1), ("function", "t.call_1_3", None)}
     done_once(stage, twice=in_flight)
@@ -73,7 +74,7 @@ def test_when_the_root_process_is_killed_its_children_are_untouched(stage):
     again = stage.start("root", executor_id="root", run_id="t")
     began = time.monotonic()
     assert again.line()["text"] == ANSWER
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 10 * patience()
     done_once(stage, twice={("model", "t", 1)})
     assert stage.times("model", "lead")["t", 1] == 2
 

@@ -6,6 +6,7 @@ import signal
 import time
 
 from durable_kit import eventually, rows, statuses
+from patience import patience
 
 from symfonic.remote.envelope import MOST_BYTES
 
@@ -28,8 +29,8 @@ def test_cancelling_the_root_ends_everything_below_it(stage):
     done_before = len(stage.journal("model"))
     began = time.monotonic()
     client.kill(signal.SIGINT)
-    eventually(lambda: len(stage.journal("cancelled")) == 3, 10)
-    assert time.monotonic() - began < 2.5
+    eventually(lambda: len(stage.journal("cancelled")) == 3, 30)
+    assert time.monotonic() - began < 2 * patience()
     client.gone()
     assert statuses(stage.database) == {"CANCELLED": 6}
     stage.go_on("counter-0")
@@ -46,7 +47,7 @@ def test_cancelled_at_any_moment_a_tree_leaves_nothing_running(stage):
     canceller = stage.start("cancel", ready=False, number=15, seed=dice.randrange(1000))
     told = canceller.line(100)
     assert told["cancelled"] + told["finished"] == 15
-    eventually(lambda: live(stage) == 0, 5)
+    eventually(lambda: live(stage) == 0)
     begun = len(stage.journal())
     time.sleep(1)
     assert len(stage.journal()) == begun, "something began after everything was cancelled"

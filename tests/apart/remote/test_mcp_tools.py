@@ -11,6 +11,7 @@ from pathlib import Path
 
 import mcp_kit as kit
 import pytest
+from patience import patience
 
 from symfonic import Agent, ConfigurationError, Limits, Options, SubAgent, Veto
 from symfonic.capabilities.delegation.contracts import DelegationOutcome
@@ -131,7 +132,7 @@ async def test_hostile_schemas_are_declared_as_far_as_they_can_be_and_block_nobo
             tool_call("vast", p1="x"),
         )
         assert told == ["{}", '{"a": 1}', '{"a": 1}', '{"p1": "x"}']
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 10 * patience()
 
 
 async def test_a_list_that_never_ends_is_no_connection(tmp_path):
@@ -457,4 +458,4 @@ async def test_the_cancellation_of_a_root_is_felt_three_levels_down_within_two_s
         with pytest.raises(asyncio.CancelledError):
             await run
         await kit.soon(tmp_path / "cancelled")
-        assert (tmp_path / "cancelled").stat().st_mtime - began < 2
+        assert (tmp_path / "cancelled").stat().st_mtime - began < 2 * patience()
