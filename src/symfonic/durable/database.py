@@ -33,10 +33,15 @@ class Database:
         """Its place, without a password."""
         return str(self.file) if self.file else str(_sqlalchemy().make_url(self.url))
 
-    def prepare(self) -> None:
-        """Create what is not there yet, once for all processes. Raises ConfigurationError if it cannot be reached."""
+    def in_file(self) -> bool:
+        """Whether it is a file. Raises ConfigurationError if that has no folder to be in."""
         if self.file is not None and not self.file.parent.is_dir():
             raise ConfigurationError(f"the database {self} cannot be used: there is no folder {self.file.parent}")
+        return self.file is not None
+
+    def prepare(self) -> None:
+        """Create what is not there yet, once for all processes. Raises ConfigurationError if it cannot be reached."""
+        self.in_file()
         try:
             if self.file is not None:
                 _write_ahead(self.file)

@@ -111,8 +111,10 @@ class Engine:
             return
         if launched:
             raise ConfigurationError(_LAUNCHED)
+        if settings.worker and self._database.in_file():  # first: who has the id may be stopped with the file locked
+            self._ownership = own(self._database, settings.executor_id)
         self._database.prepare()
-        if settings.worker:
+        if settings.worker and self._ownership is None:  # on a server, whose database may only be there now
             self._ownership = own(self._database, settings.executor_id)
         serializer = api.DBOSPortableJSONSerializer()  # the default one makes objects of what is in the database
         self._client = api.DBOSClient(

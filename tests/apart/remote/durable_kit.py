@@ -22,7 +22,7 @@ SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda ea
 LONGEST = 60.0
 
 
-def eventually(what, seconds=30.0):
+def eventually(what, seconds=60.0):
     """The first true answer of ``what()``, asked again and again."""
     until = time.monotonic() + seconds
     while True:
