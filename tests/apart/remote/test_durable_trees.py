@@ -22,7 +22,7 @@ def live(stage):
 def test_cancelling_the_root_ends_everything_below_it(stage):
     stage.hold("counter-0")
     stage.hold("scale")
-    stage.start("worker", executor_id="one", concurrency=1)
+    stage.start("worker", executor_id="one")  # one place a depth, shared by all, would keep the third child waiting
     stage.start("worker", executor_id="two")
     client = stage.start("client", run_id="t")
     eventually(lambda: len(stage.journal("model", "counter")) == 2 and stage.journal("function"))
