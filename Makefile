@@ -33,7 +33,7 @@ test: lint types
 test-apart: test-crewai test-remote
 
 test-crewai: $(TEST)-crewai/ready
-	$(TEST)-crewai/bin/python -m pytest --numprocesses=2 --fail-on-skip --cov --cov-config=tests/apart/crewai/coverage.toml $(PYTEST_ARGS) tests/apart/crewai docs/ecosystem/crewai.md
+	$(TEST)-crewai/bin/python -m pytest --numprocesses=2 --dist=loadfile --fail-on-skip --cov --cov-config=tests/apart/crewai/coverage.toml $(PYTEST_ARGS) tests/apart/crewai docs/ecosystem/crewai.md
 
 # One after another: most of these start processes of their own, and kill some.
 test-remote: $(TEST)-remote/ready
