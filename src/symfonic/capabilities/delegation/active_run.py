@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from symfonic.capabilities.delegation.bounds import Bounds, Hook, check_covered
 from symfonic.capabilities.delegation.contracts import DelegationRecord, Tally
 from symfonic.capabilities.delegation.depth import coerce_depth
-from symfonic.kernel.contracts.ambient import Block, Named, current_name, runs
+from symfonic.kernel.contracts.ambient import Block, current_name, later, runs
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage, current_tool_call, total
 from symfonic.kernel.contracts.observer import EventName, Observer
 
@@ -61,6 +61,7 @@ class ActiveRun:
         "observers",
         "pass_through",
         "scope",
+        "serial",
         "slot",
     )
 
@@ -74,7 +75,8 @@ class ActiveRun:
     ) -> None:
         self.scope: Any = scope
         self.identity: RunIdentity | None = identity
-        self.named: Named | None = None
+        self.named: RunIdentity | None = None
+        self.serial: int = 0
         self.agent: str = agent
         self._outer = outer
         self._open = True
@@ -346,7 +348,10 @@ class RunScope(Block["ActiveRun"]):
         outer = active_run()
         own = self._identity
         run = ActiveRun(coerce_depth(self._depth), self._scope, own or current_name(), outer, self._agent)
-        run.named = Named(own) if own is not None else None if outer is None else outer.named
+        if own is not None:
+            run.named, run.serial = own, later()
+        elif outer is not None:
+            run.named, run.serial = outer.named, outer.serial
         if self._bounds is not None:
             run.tighten(self._bounds)
         self.value = run

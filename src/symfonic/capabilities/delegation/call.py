@@ -209,12 +209,10 @@ def _not_a_response(response: Any) -> TypeError | None:
 def _run_ids(response: Any) -> RunIds:
     run_id, root_run_id = getattr(response, "run_id", None), getattr(response, "root_run_id", None)
     parent_run_id = getattr(response, "parent_run_id", None)
-    return (
-        _id(run_id) if run_id else "",
-        _id(root_run_id) if root_run_id else "",
-        _id(parent_run_id) if parent_run_id else None,
-    )
+    return _id(run_id) or "", _id(root_run_id) or "", _id(parent_run_id)
 
 
-def _id(value: Any) -> str:
-    return value if type(value) is str and value.isascii() else encodable(str(value))
+def _id(value: Any) -> str | None:
+    if type(value) is str and value and value.isascii():
+        return value
+    return encodable(str(value)) if value else None

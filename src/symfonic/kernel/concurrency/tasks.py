@@ -61,27 +61,27 @@ async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyn
 class _Group:
     """What tells when all of some tasks have ended.
 
-    The last one says so itself: a callback would be heard one round of the loop later. Callbacks count all the same,
-    for a task that was cancelled before its first step, or ended by a task factory of the loop's, never gets to it.
+    The last one says so itself: a callback would be heard one round of the loop later. A callback stands in for a task
+    that never gets to it, being cancelled before its first step or ended by a task factory of the loop's.
     """
 
-    __slots__ = ("_running", "_still_there", "finished")
+    __slots__ = ("_running", "finished")
 
     def __init__(self, finished: "asyncio.Future[None]", size: int) -> None:
         self.finished = finished
-        self._running = self._still_there = size
+        self._running = size
 
     async def member(self, call: Coroutine[Any, Any, T]) -> T:
         try:
             return await call
         finally:
-            self._running -= 1
-            if not self._running and not self.finished.done():
-                self.finished.set_result(None)
+            task = asyncio.current_task()
+            if task is not None and task.remove_done_callback(self.ended):
+                self.ended(task)
 
     def ended(self, _: "asyncio.Task[Any]") -> None:
-        self._still_there -= 1
-        if not self._still_there and not self.finished.done():
+        self._running -= 1
+        if not self._running and not self.finished.done():
             self.finished.set_result(None)
 
 

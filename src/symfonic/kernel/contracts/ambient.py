@@ -1,5 +1,6 @@
 """What is current for the code being executed, restored on every exit."""
 
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from itertools import count
 from types import TracebackType
@@ -81,21 +82,23 @@ def settle(var: "ContextVar[Block[T] | None]", top: "Block[T]") -> "Block[T] | N
     return block
 
 
-_opened = count(1)
+later: Callable[[], int] = count(1).__next__
+"""A number for an identity that is made current; the higher one of two is the inner one's."""
 
 
 class Named:
-    """An identity that was made current; the later one of two is the inner one."""
+    """An identity that was made current without a run."""
 
     __slots__ = ("identity", "serial")
 
     def __init__(self, identity: Any) -> None:
         self.identity: Any = identity
-        self.serial: int = next(_opened)
+        self.serial: int = later()
 
 
 runs: Ambient[Any] = Ambient("symfonic_active_run")
-"""The innermost run: an object whose ``named`` is the innermost identity of it and of the runs around it, or None."""
+"""The innermost run: an object whose ``named`` is the innermost identity of it and of the runs around it, or None, and
+whose ``serial`` is that one's number."""
 
 names: Ambient[Named] = Ambient("symfonic_run_identity")
 """The innermost identity that was made current without a run."""
@@ -105,8 +108,7 @@ def current_name() -> Any:
     """The identity that is current, or None: a run's, or one made current inside it, whichever is the inner one."""
     block = runs.var.get()
     run = None if block is None else runs.get() if block.ended else block.value
-    of_run = None if run is None else run.named
     alone = names.get() if names.var.get() is not None else None
-    if alone is None or (of_run is not None and of_run.serial > alone.serial):
-        return None if of_run is None else of_run.identity
-    return alone.identity
+    if run is None:
+        return None if alone is None else alone.identity
+    return run.named if alone is None or run.serial > alone.serial else alone.identity

@@ -11,8 +11,6 @@ from symfonic.kernel.runtime.plan import encodable_value, frozen, frozen_flat
 _MOST = 2**63
 """Tokens in a count: what has more bits may be more than Python prints."""
 
-_PLAIN_TYPES = (str, str, int, int, tuple)
-
 
 def checked(reply: Any) -> ModelReply:
     """The reply in encodable text, its calls told apart, their arguments copied. Raises TypeError if it is none."""
@@ -44,7 +42,9 @@ def unchangeable(arguments: Any) -> Any:
 def _is_plain(reply: ModelReply) -> bool:
     """Whether all of it but the calls can be taken as it is, as nearly every reply can."""
     text, model, read, written = reply.text, reply.model, reply.input_tokens, reply.output_tokens
-    if (type(text), type(model), type(read), type(written), type(reply.tool_calls)) != _PLAIN_TYPES:
+    if not (type(text) is type(model) is str and type(read) is type(written) is int):
+        return False
+    if type(reply.tool_calls) is not tuple:
         return False
     return text.isascii() and model.isascii() and 0 <= read | written < _MOST  # below it both, or neither
 
