@@ -45,7 +45,7 @@ ecosystem: $(TEST)/ready $(TEST)-crewai/ready
 
 # Kills everything at random moments, thirty times on each database.
 campaign-durable: $(TEST)-remote/ready
-	DURABLE_SEEDS=30 $(TEST)-remote/bin/python -m pytest -q -p no:xdist -o faulthandler_timeout=900 tests/apart/remote/test_durable_campaign.py
+	DURABLE_SEEDS=30 $(TEST)-remote/bin/python -m pytest -q -p no:xdist -o faulthandler_timeout=900 --fail-on-skip tests/apart/remote/test_durable_campaign.py
 
 # DATABASE=URL: on PostgreSQL instead of a file.
 bench-durable: $(TEST)-remote/ready

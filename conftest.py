@@ -7,6 +7,7 @@ that file.
 """
 
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -112,6 +113,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Any:
     page = file_path.relative_to(_ROOT).as_posix() if file_path.is_relative_to(_ROOT) else ""
     named = {Path(each).resolve() for each in parent.config.args}
     return None if page in _APART and file_path not in named else _collect(file_path, parent)
+
+
+def pytest_configure() -> None:
+    """What is started from a background job inherits that it ignores Ctrl-C, which some tests send."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
