@@ -97,13 +97,10 @@ def new_run_id() -> str:
         if tail is None:
             _random = iter(memoryview(os.urandom(_AT_ONCE)).cast("Q"))
             tail = next(_random)
-    return "%08x-%04x-%04x-%04x-%012x" % (  # noqa: UP031 - the quickest way to write it, and every run does
-        tick >> 28,
-        tick >> 12 & 0xFFFF,
-        0x7000 | tick & 0xFFF,
-        0x8000 | tail >> 50,
-        tail & 0xFFFF_FFFF_FFFF,
-    )
+    time_part = (tick >> 12) << 16 | 0x7000 | tick & 0xFFF
+    text = time_part.to_bytes(8).hex()
+    rest = (1 << 63 | tail >> 2).to_bytes(8).hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:]}-{rest[:4]}-{rest[4:]}"
 
 
 def _forked() -> None:
