@@ -64,6 +64,7 @@ def main() -> None:
         asyncio.run(ask(settings))
         return
     listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", settings.get("port", 0)))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     app = {"worker": worker, "durable": kept, "plain": plain}[settings["kind"]](settings, url)

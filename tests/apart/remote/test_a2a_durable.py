@@ -17,6 +17,7 @@ from symfonic.durable import durable
 from symfonic.kernel.concurrency.tasks import started
 from symfonic.kernel.contracts.model import ModelReply
 from symfonic.remote.a2a import a2a_app, a2a_child
+from symfonic.remote.a2a.exchange import MOST_LOST
 from symfonic.remote.a2a.extension import found, plain
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
@@ -35,9 +36,9 @@ async def until(true):
     await until_within(true, LONGEST)
 
 
-def serve(stage):
+def serve(stage, port=0):
     """A server of the team, under the same executor's id each time."""
-    return serving(stage.folder, "durable", database=stage.database, tokens=TOKENS)
+    return serving(stage.folder, "durable", database=stage.database, tokens=TOKENS, port=port)
 
 
 def message():
@@ -163,6 +164,27 @@ async def test_a_caller_that_is_cancelled_ends_the_tree_for_good(stage):
         assert statuses(stage.database) == left
 
 
+async def test_a_child_waits_for_its_server_however_long_that_is_away(stage):
+    stage.hold("scale")
+    turned_away = []
+
+    async def turn_away(_, writer):
+        turned_away.append(True)
+        writer.close()
+
+    with serve(stage) as server:
+        run = started(a2a_child(server.url, auth="ann-token", timeout=LONGEST).run(TASK))
+        await until(lambda: stage.journal("function"))
+        server.kill()
+        port = int(server.url.rpartition(":")[2])
+    async with await asyncio.start_server(turn_away, "127.0.0.1", port, reuse_address=True):
+        await until(lambda: len(turned_away) > MOST_LOST + 1)
+    stage.go_on("scale")
+    with serve(stage, port):
+        assert (await run).final_response == ANSWER
+    done_once(stage, scale=2)
+
+
 async def test_a_server_that_ends_in_order_cancels_nothing(stage):
     stage.hold("scale")
     with serve(stage) as server:
@@ -270,3 +292,16 @@ async def test_a_durable_far_side_is_a_child_like_any_other(tmp_path):
     assert (result.usage.model_calls, result.usage.input_tokens) == (2 + 2 + 1, 7 + 3)
     with pytest.raises(SymfonicError, match="has been closed"):
         await tree.start()
+
+
+async def test_a_server_that_is_closed_leaves_its_runs_also_where_other_trees_go_on(tmp_path):
+    file = str(tmp_path / "tree.db")
+    async with durable(Agent(ScriptedModel("done"), name="other"), file) as other:
+        async with served_here(lambda url: a2a_app(durable(small(), file), url=url)) as url:
+            run = started(a2a_child(url).run("hang"))
+            await until(lambda: statuses(file)["PENDING"] == 2)
+        assert statuses(file) == {"PENDING": 2}
+        assert (await other.run("Go.")).text == "done"
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run

@@ -10,7 +10,7 @@ from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.tasks import finish_within, run_together
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.remote.a2a.desk import Desk
-from symfonic.remote.a2a.extension import URI, theirs
+from symfonic.remote.a2a.extension import LASTING, URI, theirs
 from symfonic.remote.a2a.gate import Auth, Gate, unreadable
 from symfonic.remote.a2a.work import Answering
 from symfonic.remote.reception import Lasting, Reception
@@ -120,7 +120,9 @@ def _endpoint(answered: Callable[[Any], Awaitable[Any]]) -> Any:
 def _card(served: _Served) -> Any:
     types, [name, *_] = theirs("a2a.types"), served.answering.names()
     extension = types.AgentExtension(
-        uri=URI, description="Depth, lineage, deadline and budget of the caller's tree; usage and records come back."
+        uri=URI,
+        description="Depth, lineage, deadline and budget of the caller's tree; usage and records come back.",
+        params={LASTING: served.lasting is not None},
     )
     card = types.AgentCard(
         name=name,
