@@ -91,6 +91,10 @@ def serve(
     ] = None,
     model: _Model = None,
     max_depth: Annotated[int | None, typer.Option(min=0, help="The deepest depth at which it may run.")] = None,
+    durable: Annotated[
+        str | None, typer.Option(metavar="FILE_OR_URL", help="With --a2a: keep the calls in this database.")
+    ] = None,
+    executor_id: Annotated[str, typer.Option(help="With --durable: who carries them out here.")] = "local",
 ) -> None:
     """Serve a team's lead to callers in other processes, until Ctrl-C.
 
@@ -102,13 +106,14 @@ def serve(
 
     if (a2a is None) == (mcp is None):
         raise typer.BadParameter("say how: --a2a [HOST]:PORT, or --mcp stdio|[HOST]:PORT", param_hint="serve")
-    if mcp is not None and url is not None:
-        raise typer.BadParameter("goes with --a2a", param_hint="--url")
+    for option, given in (("--url", url), ("--durable", durable)):
+        if mcp is not None and given is not None:
+            raise typer.BadParameter("goes with --a2a", param_hint=option)
     with _told():
         if mcp is not None:
             raise typer.Exit(serve_mcp(MCPOrder(team, mcp, model, max_depth)))
         assert a2a is not None  # noqa: S101 - one of them is there
-        raise typer.Exit(serve_a2a(A2AOrder(team, a2a, url, model, max_depth)))
+        raise typer.Exit(serve_a2a(A2AOrder(team, a2a, url, model, max_depth, durable, executor_id)))
 
 
 _Database = Annotated[

@@ -5,11 +5,13 @@ import hmac
 import os
 import socket
 import sys
-from contextlib import redirect_stdout, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from symfonic import ConfigurationError, load_team
 from symfonic.cli.interrupt import InterruptedRunError, run_interruptibly
@@ -26,20 +28,26 @@ CLOSING_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class A2AOrder:
-    """What the command line asks for. ``where`` is ``[HOST]:PORT``, ``url`` how callers reach it, if otherwise."""
+    """What the command line asks for. ``where`` is ``[HOST]:PORT``, ``url`` how callers reach it, if otherwise.
+
+    With a database in ``durable``, its runs go on after the server's end, when it is there again as ``executor_id``.
+    """
 
     team: str
     where: str
     url: str | None = None
     model: str | None = None
     max_depth: int | None = None
+    durable: str | None = None
+    executor_id: str = "local"
 
 
 def serve_a2a(order: A2AOrder) -> int:
     """Serve until Ctrl-C; the exit status. A second one raises KeyboardInterrupt, and leaves what does not end.
 
     Raises ConfigurationError if the team cannot be loaded, ``where`` is no address or cannot be had, others than this
-    machine's users would reach the server and need no token, or the A2A SDK is missing.
+    machine's users would reach the server and need no token, the database or the executor's id cannot be had, or the
+    A2A SDK is missing.
     """
     host, port, token = place("--a2a", order.where)
     team = loaded(order.team, order.model)
@@ -75,12 +83,12 @@ async def _served(team: Team, order: A2AOrder, address: tuple[str, int], token: 
         return "caller" if hmac.compare_digest(given.encode(), token.encode()) else None
 
     host, port = address
-    async with team:
+    async with team, _kept(team, order) as agent:
         with _listening(host, port) as listening:
             shown = f"[{host}]" if ":" in host else host
             url = order.url or f"http://{shown}:{listening.getsockname()[1]}/"
             try:
-                app = a2a_app(team, url=url, max_depth=order.max_depth, auth=user if token else None)
+                app = a2a_app(agent, url=url, max_depth=order.max_depth, auth=user if token else None)
             except ConfigurationError as error:
                 raise ConfigurationError(f"--a2a: {error_text(error)}") from error
             uvicorn = import_module("uvicorn")  # it comes with the extra of a2a_app, and is not typed without it
@@ -88,6 +96,19 @@ async def _served(team: Team, order: A2AOrder, address: tuple[str, int], token: 
             Out(sys.stderr).line(f"{team.agent.name} is served at {url}")
             await uvicorn.Server(config).serve(sockets=[listening])
         await asyncio.sleep(0)  # a Ctrl-C that ended it arrives here
+
+
+@asynccontextmanager
+async def _kept(team: Team, order: A2AOrder) -> AsyncIterator[Any]:
+    """What is to be served: the team, or its lead at the root of a durable tree."""
+    if order.durable is None:
+        yield team
+        return
+    from symfonic.durable import durable
+
+    async with durable(team.agent, order.durable, executor_id=order.executor_id) as tree:
+        await tree.start()  # what is wrong is told before anybody calls
+        yield tree
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextvars import Context
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ WAITING, RUNNING, CANCELLED, DONE = "ENQUEUED", "PENDING", "CANCELLED", ("SUCCES
 _GIVEN_UP = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
 _ENDED = [*DONE, CANCELLED, _GIVEN_UP]
 _LIVE = [WAITING, RUNNING, "DELAYED"]
-_MOST_PASSES, _GRACE = 100, 10.0
+_MOST_PASSES, GRACE = 100, 10.0
 """Rounds of cancelling until nothing new is found, and seconds past its deadline in which a run can still say so."""
 
 
@@ -69,11 +69,11 @@ class Runs:
         self._watches: WeakKeyDictionary[asyncio.AbstractEventLoop, Watch] = WeakKeyDictionary()
         self.closing: bool = False
 
-    async def through(self, envelope: Envelope) -> Answer:
+    async def through(self, envelope: Envelope, left: Callable[[], bool] = lambda: False) -> Answer:
         """Have a run carried out and wait for what comes of it; one that has run before has its answer already.
 
-        A cancellation here cancels the run and everything below it, unless this process is being closed: then it is for
-        the next one to go on. Raises EnvelopeError if the envelope is too large.
+        A cancellation here cancels the run and everything below it, unless this process is being closed, or whoever
+        asks has ``left``: then it is for the next one to go on. Raises EnvelopeError if the envelope is too large.
         """
         written, queued = envelope.plain(), False
         try:
@@ -82,11 +82,16 @@ class Runs:
             await self._unless_cancelled(envelope)
             return await self._outcome(envelope)
         except asyncio.CancelledError:
-            if not self.closing:
+            if not self.closing and not left():
                 if not queued:  # it may still be on its way there: then what comes second changes nothing
                     await self._enqueue(envelope, written)
                 await self.cancel(envelope.lineage.run_id)
             raise
+
+    async def asked(self, run_id: str) -> Envelope | None:
+        """What the first asked for who used the id. Raises EnvelopeError for what cannot be read."""
+        rows = await _apart(self._calls.list_workflows_async(workflow_ids=[run_id], load_output=False))
+        return Envelope.read(rows[0].input["args"][0]) if rows else None
 
     async def admit(self, envelope: Envelope) -> None:
         """Let a run begin. Raises DBOS's error of a cancelled workflow where its parent or root was cancelled."""
@@ -166,7 +171,7 @@ class Runs:
     async def _outcome(self, envelope: Envelope) -> Answer:
         """The answer of a run, good or bad, at the latest when it is not waited for any longer."""
         run_id, waits, left = envelope.lineage.run_id, self._settings.waits, envelope.left_seconds()
-        until = time.monotonic() + (waits.end if left is None else min(waits.end, max(left, 0) + _GRACE))
+        until = time.monotonic() + (waits.end if left is None else min(waits.end, max(left, 0) + GRACE))
         while (patience := min(waits.start, until - time.monotonic())) > 0:
             try:
                 return Answer.read(await run_within(patience, self._result(run_id)))

@@ -6,9 +6,10 @@ from symfonic.agent.engine import AgentResult
 from symfonic.capabilities.delegation.active_run import RunScope, active_run
 from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy
+from symfonic.durable import callers
 from symfonic.durable.engine import Engine, enter, leave
 from symfonic.durable.paths import Rooted, ours, part
-from symfonic.durable.runs import RunInfo, Runs
+from symfonic.durable.runs import GRACE, RunInfo, Runs
 from symfonic.durable.settings import Settings, Waits
 from symfonic.errors import ConfigurationError, SymfonicError
 from symfonic.kernel.concurrency.threads import run_in_thread
@@ -16,7 +17,9 @@ from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.run_identity import RunIdentity, new_run_id
 from symfonic.kernel.contracts.text import task_text
-from symfonic.remote.crossing import leaving
+from symfonic.remote.answer import Answer
+from symfonic.remote.crossing import caller_here, leaving
+from symfonic.remote.envelope import Envelope
 
 
 def durable(
@@ -46,6 +49,8 @@ def durable(
 
 class Durable(Rooted, Closing):
     """An agent at the root of a durable tree. Close it when it is not used any more: what is running stays as it is."""
+
+    overtime: float = GRACE
 
     def __init__(self, agent: Any, settings: Settings) -> None:
         engine = ours(agent)
@@ -144,6 +149,15 @@ class Durable(Rooted, Closing):
         await self.start()
         return self._engine.runs
 
+    async def _answer(self, envelope: Envelope) -> Answer:
+        runs, caller = self._engine.runs, caller_here.get()
+        if caller is None:
+            return await runs.through(envelope, self._has_left)
+        return await callers.through(runs, envelope, caller, self._has_left)
+
+    def _has_left(self) -> bool:
+        return self._closed
+
     def _bounds(self, max_depth: int | None, limits: Limits | None) -> Bounds:
         own = self._kernel.bounds
         asked = None if max_depth is None else DepthPolicy(max_depth).max_depth
@@ -152,8 +166,7 @@ class Durable(Rooted, Closing):
 
     async def _gone_through(self, text: str) -> AgentResult:
         with leaving(self._path, text) as out:
-            answer = await self._engine.through(out.envelope)
-            response = out.returned(answer)
+            response = out.returned(await self._answer(out.envelope))
             run, ids = active_run(), out.envelope.lineage
         assert run is not None  # noqa: S101 - it has just gone out
         records = run.records

@@ -16,6 +16,9 @@ from symfonic.remote.envelope import LONGEST_WAY, MOST, Envelope, Left, Lineage,
 way_here: ContextVar[tuple[str, ...]] = ContextVar("symfonic_way_here", default=())
 """The runs that left a process on the way to this code, oldest first."""
 
+caller_here: ContextVar[str | None] = ContextVar("symfonic_caller_here", default=None)
+"""Who had this done from another process, as far as this side asks; None where nobody did."""
+
 
 class Out:
     """One call that is out. ``context`` is where it set out: what comes back from there runs inside it.

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, active_run
 from symfonic.capabilities.delegation.admission import Refused, consult
@@ -24,21 +24,43 @@ from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.observer import Observer
 from symfonic.kernel.contracts.text import capped
 from symfonic.remote.answer import Answer, started
-from symfonic.remote.crossing import Out, home, own, way_here
+from symfonic.remote.crossing import Out, caller_here, home, own, way_here
 from symfonic.remote.envelope import Envelope
 
 REMEMBERED = 1024
 """Runs whose answers are kept for whoever asks for them again."""
 
+ANOTHER_CALL = "Delegation refused: its run id is that of another call"
+"""What is said of a run id that was used for another agent or task, or by another caller."""
+
 _OURS = "symfonic_"  # what our context variables are called
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """An agent whose runs outlive this process, and keep their time themselves.
+
+    ``overtime``: the seconds past its deadline in which a run can still say what it has spent.
+    """
+
+    overtime: float
+
+    def start(self) -> Coroutine[Any, Any, None]:
+        """Take up what was left."""
+        ...
+
+    def leave(self) -> Coroutine[Any, Any, None]:
+        """Stop working. What is running, or cancelled from now on, goes on in the next process."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """What a run id was used for, and the answer, when there is one."""
+    """What a run id was used for, by whom, and the answer, when there is one."""
 
     agent: str
     task: str
+    caller: str
     coming: "Future[Answer]" = field(default_factory=Future)
 
     def __post_init__(self) -> None:
@@ -69,6 +91,7 @@ class Reception:
         self._roster = DelegationRoster(
             RosterEntry(name, f"The agent {name}.", adapt_child(name, agent)) for name, agent in agents.items()
         )
+        self._overtime = {name: each.overtime for name, each in agents.items() if isinstance(each, Lasting)}
         self._lock = Lock()
         self._running: dict[str, _Kept] = {}
         self._ended: OrderedDict[str, _Kept] = OrderedDict()
@@ -77,18 +100,17 @@ class Reception:
         """Who may be called."""
         return self._roster.names()
 
-    async def answer(self, envelope: Envelope, observers: tuple[Observer, ...] = ()) -> Answer:
-        """Carry a call out, whatever comes of it. One with the id of an earlier one has that one's answer.
+    async def answer(self, envelope: Envelope, observers: tuple[Observer, ...] = (), caller: str = "") -> Answer:
+        """Carry a call out, whatever comes of it. One with the id of an earlier one of that caller has its answer.
 
         ``observers``, plain functions, are told of everything that happens in it and below. Raises nothing but a
         cancellation and its like, after which the answer says so to others who wait for it.
         """
-        run_id, mine = envelope.lineage.run_id, _Kept(envelope.agent, envelope.task)
+        run_id, mine = envelope.lineage.run_id, _Kept(envelope.agent, envelope.task, caller)
         kept = self._first(run_id, mine)
         if kept is not mine:
-            if (kept.agent, kept.task) != (mine.agent, mine.task):
-                told = "Delegation refused: its run id is that of another call"
-                return Answer(status="refused", text=told, lineage=envelope.lineage)
+            if (kept.agent, kept.task, kept.caller) != (mine.agent, mine.task, mine.caller):
+                return Answer(status="refused", text=ANOTHER_CALL, lineage=envelope.lineage)
             return await asyncio.wrap_future(kept.coming)
         sent = own(envelope)
         if sent is not None:  # it set out from here, and what it was given then is what holds
@@ -116,6 +138,7 @@ class Reception:
     ) -> Answer:
         around, (out, sent) = active_run(), outs
         way_here.set(envelope.lineage.via)
+        caller_here.set(kept.caller)
         call = _Arrived(envelope, around, self._bounds(envelope, around, observers))
         record = await self._decided(call, envelope)
         if out is not None:
@@ -138,7 +161,9 @@ class Reception:
         try:
             await call.admitted()
             work = self._roster.started(call.name, call.task, None, call.depth, call.lineage(envelope), call)
-            response = await (work if seconds is None else run_within(seconds, work, late))
+            if seconds is not None:
+                work = run_within(seconds + self._overtime.get(call.name, 0), work, late)
+            response = await work
             if cancellation_is_due():
                 await asyncio.sleep(0)  # where it arrives
         except Refused as refusal:

@@ -2,6 +2,7 @@
 
 ``python a2a_server_process.py SETTINGS``, JSON: ``kind`` is ``worker`` (`a2a_kit.Worker`) or ``plain``, a server of the
 SDK alone, and ``journal`` a file; a worker also takes ``max_depth``, ``limits`` and ``tokens`` (token to user). A
+``durable`` one serves the team of `durable_programs`, kept in ``database``; it says beside the journal what it does. A
 ``client`` is none: it sends the message ``task`` with the metadata ``sent`` to ``url``.
 """
 
@@ -20,10 +21,24 @@ from symfonic.remote.a2a import a2a_app
 
 
 def worker(settings: dict[str, Any], url: str) -> Any:
+    return app_of(Worker(Path(settings["journal"])).agent, settings, url)
+
+
+def kept(settings: dict[str, Any], url: str) -> Any:
+    from durable_programs import team
+
+    from symfonic.durable import durable
+
+    return app_of(
+        durable(team(Path(settings["journal"]).parent), settings["database"], executor_id="server"), settings, url
+    )
+
+
+def app_of(agent: Any, settings: dict[str, Any], url: str) -> Any:
     tokens = settings.get("tokens")
     limits = settings.get("limits")
     return a2a_app(
-        Worker(Path(settings["journal"])).agent,
+        agent,
         url=url,
         max_depth=settings.get("max_depth"),
         limits=Limits(**limits) if limits else None,
@@ -49,9 +64,10 @@ def main() -> None:
         asyncio.run(ask(settings))
         return
     listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", settings.get("port", 0)))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    app = {"worker": worker, "plain": plain}[settings["kind"]](settings, url)
+    app = {"worker": worker, "durable": kept, "plain": plain}[settings["kind"]](settings, url)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
     listening.listen(64)  # whoever knows the address may call at once
     print(url, flush=True)

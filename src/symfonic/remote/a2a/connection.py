@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.awaitables import is_awaitable
-from symfonic.remote.a2a.extension import HEADER, TRACE, URI, theirs
+from symfonic.remote.a2a.extension import HEADER, LASTING, TRACE, URI, theirs
 from symfonic.remote.answer import RemoteError
 from symfonic.remote.envelope import MOST_BYTES
 
@@ -34,11 +34,14 @@ _TOKEN = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A client of one event loop. ``extended``: whether the far side knows of our extension."""
+    """A client of one event loop. ``extended``: whether the far side knows of our extension; ``lasting``: whether its
+    runs outlive it.
+    """
 
     client: Any
     http: Any
     extended: bool
+    lasting: bool
     lifetime: AsyncGenerator[None, None]
 
 
@@ -107,8 +110,9 @@ class Connection:
         except BaseException:
             await lifetime.aclose()
             raise
-        extended = any(each.uri == URI for each in card.capabilities.extensions)
-        return Line(client, http, extended, lifetime)
+        ours = [each for each in card.capabilities.extensions if each.uri == URI]
+        lasting = any(each.params.fields[LASTING].bool_value for each in ours)
+        return Line(client, http, bool(ours), lasting, lifetime)
 
     def _client_for(self, card: Any, http: Any) -> Any:
         config = theirs("a2a.client").ClientConfig(

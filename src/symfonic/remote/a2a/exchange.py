@@ -33,6 +33,7 @@ class Exchange:
         self._seen = Seen()
         self._lost = 0
         self._extended = False
+        self._lasting = False
         self._reached = asyncio.Event()  # there is a task, or never will be
         self.sent: bool = False
 
@@ -40,9 +41,9 @@ class Exchange:
         """How it ended. Raises what the SDK raises, and EnvelopeError for what cannot be read."""
         try:
             line: Line = await self._persistently(self._connection.line, never_sent)
-            self._extended = line.extended
+            self._extended, self._lasting = line.extended, line.lasting
             pause = FIRST_PAUSE
-            while not self._seen.final:  # whoever waits for this has a clock
+            while not self._seen.final:
                 await self._persistently(lambda: self._step(line), lambda error: self._may_go_on(error, line))
                 if not self._seen.final:
                     await asyncio.sleep(pause)
@@ -74,14 +75,18 @@ class Exchange:
                 out.returned(self._seen.answer(self._envelope.lineage, self._extended))
 
     async def _persistently(self, step: Callable[[], Awaitable[Any]], may: Callable[[Exception], bool]) -> Any:
-        """What a step returns. Where a connection was lost, and it ``may`` be done again, it is."""
+        """What a step returns. Where a connection was lost, and it ``may`` be done again, it is.
+
+        A run that outlives its server is worth waiting for, once it has begun: whoever waits for this has a clock.
+        """
         pause = FIRST_PAUSE
         while True:
             try:
                 return await step()
             except Exception as error:
                 self._lost += 1
-                if self._lost > MOST_LOST or not may(error):
+                kept = self._lasting and self._reached.is_set()
+                if (self._lost > MOST_LOST and not kept) or not may(error):
                     raise
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

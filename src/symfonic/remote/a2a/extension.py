@@ -21,6 +21,9 @@ from symfonic.remote.envelope import Envelope
 URI = "urn:symfonic:delegation:1"
 HEADER, TRACE = "A2A-Extensions", "traceparent"
 
+LASTING = "lasting"
+"""The parameter of our extension by which a card says that runs outlive the server."""
+
 _TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _HERE = {"agent", "task", "text"}
 _traces: dict[str, str] = {}

@@ -1,19 +1,19 @@
 """An agent as an A2A server."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from symfonic.errors import ConfigurationError
-from symfonic.kernel.concurrency.tasks import finish_within
+from symfonic.kernel.concurrency.tasks import finish_within, run_together
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.remote.a2a.desk import Desk
-from symfonic.remote.a2a.extension import URI, theirs
+from symfonic.remote.a2a.extension import LASTING, URI, theirs
 from symfonic.remote.a2a.gate import Auth, Gate, unreadable
 from symfonic.remote.a2a.work import Answering
-from symfonic.remote.reception import Reception
+from symfonic.remote.reception import Lasting, Reception
 
 CLOSE_SECONDS = 10.0
 """How long the tasks that go on have to end when the server is shut down."""
@@ -21,12 +21,13 @@ CLOSE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """Who is served, and where callers find it."""
+    """Who is served, and where callers find it. ``lasting`` is the agent, where its runs outlive the server."""
 
     answering: Answering
     description: str
     url: str
     auth: Auth | None
+    lasting: Lasting | None
 
 
 def a2a_app(
@@ -45,14 +46,16 @@ def a2a_app(
     it may run, ``limits`` what one call may spend: both only tighten what a caller brings along. ``auth(token)`` tells
     whose bearer token it is; everybody has tasks of their own. Without it, whoever reaches the server may use it.
 
-    Instead of an agent it may be anything with ``names()`` and ``async answer(envelope) -> Answer``, which is asked as
-    it is. Raises ConfigurationError for what cannot be served, and where the A2A SDK is missing.
+    A durable agent is started with the application and left with it: what is running at the end goes on at the next
+    start. Instead of an agent it may be anything with ``names()`` and ``async answer(envelope) -> Answer``, which is
+    asked as it is. Raises ConfigurationError for what cannot be served, and where the A2A SDK is missing.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(f"url must be the address that callers use, such as http://HOST:PORT/, got {url!r}")
     answering = _answering(agent, name, max_depth, limits)
-    return _application(_Served(answering, description or f"The agent {answering.names()[0]}.", url, auth))
+    lasting = agent if isinstance(agent, Lasting) else None
+    return _application(_Served(answering, description or f"The agent {answering.names()[0]}.", url, auth, lasting))
 
 
 def _answering(agent: Any, name: str | None, max_depth: int | None, limits: Limits | None) -> Answering:
@@ -79,15 +82,25 @@ def _application(served: _Served) -> Any:
     for prefix in dict.fromkeys(("", path.rstrip("/"))):
         places += routes.create_agent_card_routes(card, card_url=prefix + constants.AGENT_CARD_WELL_KNOWN_PATH)
 
+    gate = theirs("starlette.middleware").Middleware(Gate, auth=served.auth)
+    lifetime = _lifetime(desk, served.lasting)
+    return theirs("starlette.applications").Starlette(routes=places, middleware=[gate], lifespan=lifetime)
+
+
+def _lifetime(desk: Desk, lasting: Lasting | None) -> Callable[[Any], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifetime(_: Any) -> AsyncIterator[None]:
+        if lasting is not None:
+            await lasting.start()
         try:
             yield
         finally:
-            await finish_within(desk.aclose(), CLOSE_SECONDS)
+            ends: list[Coroutine[Any, Any, Any]] = [finish_within(desk.aclose(), CLOSE_SECONDS)]
+            if lasting is not None:
+                ends.insert(0, lasting.leave())  # first: its runs are not to end with who waits for them
+            await run_together(ends)
 
-    gate = theirs("starlette.middleware").Middleware(Gate, auth=served.auth)
-    return theirs("starlette.applications").Starlette(routes=places, middleware=[gate], lifespan=lifetime)
+    return lifetime
 
 
 def _endpoint(answered: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -107,7 +120,9 @@ def _endpoint(answered: Callable[[Any], Awaitable[Any]]) -> Any:
 def _card(served: _Served) -> Any:
     types, [name, *_] = theirs("a2a.types"), served.answering.names()
     extension = types.AgentExtension(
-        uri=URI, description="Depth, lineage, deadline and budget of the caller's tree; usage and records come back."
+        uri=URI,
+        description="Depth, lineage, deadline and budget of the caller's tree; usage and records come back.",
+        params={LASTING: served.lasting is not None},
     )
     card = types.AgentCard(
         name=name,

@@ -68,7 +68,7 @@ class Work:
     async def _cancelled(self, arrival: Arrival) -> Answer:
         """How a run that was cancelled ended; a reception remembers what it has spent, if it ever began."""
         if arrival.begun and isinstance(self._answering, Reception):
-            return await self._answering.answer(arrival.envelope)
+            return await self._answering.answer(arrival.envelope, caller=arrival.user)
         return Answer(status="cancelled", text="it was cancelled", lineage=arrival.envelope.lineage)
 
     async def _watched(self, arrival: Arrival, updates: Any) -> Answer:
@@ -80,7 +80,7 @@ class Work:
         async def answered() -> Answer | None:
             arrival.begun = True
             try:
-                return await reception.answer(arrival.envelope, (events.put,))
+                return await reception.answer(arrival.envelope, (events.put,), arrival.user)
             finally:
                 events.put(None)
 
