@@ -68,6 +68,11 @@ class Agent(Closing):
         """What the agent is called."""
         return self.engine.name
 
+    @property
+    def durable(self) -> "Durable | None":
+        """What keeps the agent's runs, and takes a ``run_id`` to ask for one again; None for an agent that is not."""
+        return self._durable
+
     async def run(
         self,
         prompt: Any,

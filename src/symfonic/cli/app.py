@@ -63,6 +63,9 @@ def run(
     from symfonic.cli.run import run as carry_out
 
     text = _task(task)
+    for option, given in (("--run-id", run_id is not None), ("--executor-id", executor_id != "local")):
+        if given and durable is None:
+            raise typer.BadParameter("goes with --durable", param_hint=option)
     with _told():
         raise typer.Exit(carry_out(RunOrder(team, text, model, max_depth, as_json, durable, executor_id, run_id)))
 
@@ -149,7 +152,7 @@ def runs(
     """Show the durable runs in a database."""
     from symfonic.cli.runs import show as show_runs
 
-    with _told():
+    with _told("--db"):
         raise typer.Exit(show_runs(database, run, limit, as_json))
 
 
@@ -158,7 +161,7 @@ def resume(run: _Run, database: _Database) -> None:
     """Let a run go on, with those below it, that was cancelled, given up, or left by a worker that is gone."""
     from symfonic.cli.runs import resume as resume_run
 
-    with _told():
+    with _told("--db"):
         raise typer.Exit(resume_run(database, run))
 
 
@@ -167,7 +170,7 @@ def cancel(run: _Run, database: _Database) -> None:
     """Cancel a run and everything below it."""
     from symfonic.cli.runs import cancel as cancel_run
 
-    with _told():
+    with _told("--db"):
         raise typer.Exit(cancel_run(database, run))
 
 
@@ -181,15 +184,15 @@ def _task(given: str) -> str:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Mistakes in a team file or a model's name become a line each, and an exit status."""
+def _told(blamed: str = "--model") -> Iterator[None]:
+    """Mistakes in a team file, or in what the ``blamed`` option names, become a line each, and an exit status."""
     try:
         yield
     except TeamFileError as error:
         status, told = USAGE, str(error)
     except ConfigurationError as error:
         words = error_text(error)
-        status, told = USAGE, f"symfonic: {words if words.startswith('--') else f'--model: {words}'}"
+        status, told = USAGE, f"symfonic: {words if words.startswith('--') else f'{blamed}: {words}'}"
     except KeyboardInterrupt:
         status, told = INTERRUPTED, "symfonic: interrupted by Ctrl-C"
     except OSError as error:  # standard output cannot be written to

@@ -12,6 +12,7 @@ from symfonic.cli.records import result_lines, unfinished_lines
 from symfonic.cli.streams import Out, answers_only, short
 from symfonic.cli.tree import DelegationTree
 from symfonic.cli.views import Lines, View, view_for
+from symfonic.kernel.contracts.run_identity import new_run_id
 from symfonic.kernel.contracts.text import error_text
 from symfonic.teams import Team
 
@@ -51,6 +52,7 @@ class _Report:
         self._out = out
         self._tree = tree
         self._view = view
+        self._run_id = order.run_id or new_run_id()
 
     def of(self, team: Team) -> int:
         try:
@@ -60,7 +62,11 @@ class _Report:
                 finally:
                     self._tree.close()
         except InterruptedRunError:
-            return self._unfinished(INTERRUPTED, "cancelled", "interrupted by Ctrl-C")
+            status = self._unfinished(INTERRUPTED, "cancelled", "interrupted by Ctrl-C")
+            if self._order.durable is not None:
+                again = f"`symfonic resume {self._run_id}`, with the same --db, lets it go on"
+                Out(sys.stderr).line(f"symfonic: the run is kept; {again}")
+            return status
         except KeyboardInterrupt:
             self._unfinished(INTERRUPTED, "cancelled", "interrupted twice by Ctrl-C, and left behind")
             os._exit(INTERRUPTED)  # an orderly exit would wait for what did not let itself be cancelled
@@ -81,7 +87,7 @@ class _Report:
             from symfonic.durable import durable
 
             async with durable(team.agent, order.durable, executor_id=order.executor_id) as tree:
-                return await tree.run(order.task, max_depth=order.max_depth, run_id=order.run_id)
+                return await tree.run(order.task, max_depth=order.max_depth, run_id=self._run_id)
 
     def _unfinished(self, status: int, kind: str, message: str, records: Sequence[DelegationRecord] = ()) -> int:
         Out(sys.stderr).line(f"symfonic: {kind}: {message} ({self._tree.summary()})")

@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from symfonic.cli.streams import Out, answers_only
+from symfonic.cli.streams import Out, answers_only, short
 from symfonic.durable import RunInfo, runs_in
 
 DONE, FAILED = 0, 1
@@ -26,9 +26,13 @@ def show(database: str, run_id: str | None, limit: int, as_json: bool) -> int:
 def resume(database: str, run_id: str) -> int:
     """Let a run and those below it go on; the exit status. Raises ConfigurationError if there is no database."""
     with answers_only() as out, runs_in(database) as runs:
-        if not asyncio.run(runs.tree(run_id)):
+        found = asyncio.run(runs.tree(run_id))
+        if not found:
             return _unknown(run_id, database)
-        out.line(f"{asyncio.run(runs.resume(run_id))} run(s) of {run_id} go on, as soon as a worker takes them")
+        number = asyncio.run(runs.resume(run_id))
+        if not number:
+            return _ended(found[0])
+        out.line(f"{number} run(s) of {run_id} go on, as soon as a worker takes them")
     return DONE
 
 
@@ -38,9 +42,8 @@ def cancel(database: str, run_id: str) -> int:
         found = asyncio.run(runs.tree(run_id))
         if not found:
             return _unknown(run_id, database)
-        if found[0].ended:
-            Out(sys.stderr).line(f"symfonic: the run {run_id} has ended already ({found[0].status})")
-            return FAILED
+        if not found[0].live:
+            return _ended(found[0])
         asyncio.run(runs.cancel(run_id))
         out.line(f"cancelled {run_id} and everything below it")
     return DONE
@@ -51,7 +54,13 @@ def _line(run: RunInfo, top: int) -> str:
     when = datetime.fromtimestamp(run.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
     who = f"executor {run.executor_id}" if run.executor_id else "no executor yet"
     told = f"{who}, version {run.version}, begun {run.executions} time(s)"
-    return f"{when}  {run.status:<9}  {'  ' * (run.depth - top)}{run.agent}  {run.run_id}  ({told})"
+    line = f"{when}Z  {run.status:<9}  {'  ' * (run.depth - top)}{run.agent}  {run.run_id}  ({told})"
+    return line if run.text is None else f"{line}: {short(run.text)}"
+
+
+def _ended(run: RunInfo) -> int:
+    Out(sys.stderr).line(f"symfonic: the run {run.run_id} has ended already ({run.status})")
+    return FAILED
 
 
 def _unknown(run_id: str, database: str) -> int:

@@ -4,7 +4,7 @@ Needs ``pip install "symfonic-delegation[dbos]"``; nothing of it is loaded befor
 """
 
 from symfonic.durable.engine import runs_in
-from symfonic.durable.runs import RunInfo
+from symfonic.durable.info import RunInfo
 from symfonic.durable.settings import Settings, Waits
 from symfonic.durable.tree import Durable, durable
 

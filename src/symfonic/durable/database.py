@@ -10,6 +10,7 @@ from symfonic.durable.settings import POLL, dbos
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.text import error_text
 
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CONNECTIONS, _PATIENCE = 20, 30
 """Connections at once, and seconds to wait for one or for a lock."""
 
@@ -47,7 +48,7 @@ class Database:
                 _write_ahead(self.file)
             dbos().DBOS.migrate(self.url)
         except Exception as error:
-            raise ConfigurationError(f"the database {self} cannot be used: {error_text(error)}") from error
+            raise unusable(self, error) from error
 
     def engine(self) -> Any:
         """The connections to it; the same each time."""
@@ -60,6 +61,12 @@ class Database:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.dispose()
+
+
+def unusable(database: Any, error: BaseException) -> ConfigurationError:
+    """What is told of a database that cannot be reached or written to, in its own words without the statement."""
+    cause = getattr(error, "orig", None)
+    return ConfigurationError(f"the database {database} cannot be used: {error_text(cause or error)}")
 
 
 def _sqlalchemy() -> Any:
@@ -78,8 +85,8 @@ def _write_ahead(file: Path) -> None:
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()
             return
-        except sqlite3.OperationalError:  # for this it does not wait by itself
-            if time.monotonic() > until:
+        except sqlite3.OperationalError as error:  # for this it does not wait by itself
+            if time.monotonic() > until or (error.sqlite_errorcode & 0xFF) not in _BUSY:
                 raise
             time.sleep(POLL)
         finally:

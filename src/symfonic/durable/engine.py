@@ -5,12 +5,12 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH
-from symfonic.durable.database import Database
+from symfonic.durable.database import Database, unusable
 from symfonic.durable.journal import JournalLostError
 from symfonic.durable.ownership import Ownership, own
 from symfonic.durable.paths import Tree, ours
@@ -23,15 +23,16 @@ from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
 
 _MOST_QUEUES = 32
+_SETTINGS = [each.name for each in fields(Settings)]
 _LAUNCHED = "this program launches DBOS itself: name no database, and its own is used"
-_ENDED = "Asyncio task cancelled for workflow or step"
+_AS_WANTED = ("Asyncio task cancelled for workflow or step", "Workflow already exists in queue")
 
 
 def _quiet(record: logging.LogRecord) -> bool:
-    """Whether a line of DBOS's log is more than that a run ended because it was cancelled, as somebody wanted."""
+    """Whether a line of DBOS's log is more than that a run was cancelled, or asked for again, as somebody wanted."""
     kind = record.exc_info[0] if record.exc_info else None
     cancelled = kind is not None and kind.__name__ == "DBOSAwaitedWorkflowCancelledError"
-    return not cancelled and not str(record.msg).startswith(_ENDED)
+    return not cancelled and not str(record.msg).startswith(_AS_WANTED)
 
 
 class Engine:
@@ -56,14 +57,22 @@ class Engine:
         return self._runs
 
     def start(self) -> None:
-        """Be ready; once. Blocks. Raises ConfigurationError if the database or the executor's id cannot be had."""
+        """Be ready; once. Blocks. Raises ConfigurationError if the database or the executor's id cannot be had.
+
+        Then it holds up no other: trees may be declared on another database.
+        """
         with self._turn:
-            if self._runs is None:
-                try:
-                    self._start()
-                except BaseException:
-                    self._stop()
-                    raise
+            if self._runs is not None:
+                return
+            _take_over(self)
+            try:
+                self._start()
+            except BaseException as error:
+                self._stop()
+                _forget(self)
+                if isinstance(error, Exception) and not isinstance(error, SymfonicError) and self._database is not None:
+                    raise unusable(self._database, error) from error
+                raise
 
     def stop(self) -> None:
         """Let go of everything. Blocks. What is running stays as it is, for the next process with this id."""
@@ -84,8 +93,11 @@ class Engine:
         tree = self.trees.get(envelope.agent.partition("/")[0])
         try:
             if tree is None:
-                known = ", ".join(self.trees) or "none"
-                raise DelegationError(f"there is no agent {envelope.agent!r} in this process; its trees are: {known}")
+                known = _names(self.trees) or "none"
+                raise DelegationError(
+                    f"there is no agent {envelope.agent!r} in the process that took the run; its trees are: {known}."
+                    " Teams that share a database need a version each"
+                )
             return (await tree.answer(envelope)).plain()
         except JournalLostError as lost:
             raise lost.__cause__ or RuntimeError(str(lost)) from lost
@@ -120,17 +132,29 @@ class Engine:
         self._client = api.DBOSClient(
             system_database_engine=self._database.engine(), serializer=serializer, application_name=APPLICATION
         )
+        runs = Runs(self._client, settings)
+        logging.getLogger("dbos").addFilter(_quiet)
         if settings.worker:
+            self._refuse_others(runs)
             for queue in self._queues():  # before the launch, so that they are listened to at once
                 self._client.register_queue(queue, **settings.queue())
             api.DBOS(config=self._config(serializer))
             if (api.DBOS.application_version, api.DBOS.executor_id) != (settings.version, settings.executor_id):
                 raise ConfigurationError(_LAUNCHED)  # it was made, and waits to be launched
             self._launched = True
-            logging.getLogger("dbos").addFilter(_quiet)
-            self._runs = Runs(self._client, settings)  # the launch takes up what was left
+            self._runs = runs  # the launch takes up what was left
             api.DBOS.launch()
-        self._runs = self._runs or Runs(self._client, settings)
+        self._runs = runs
+
+    def _refuse_others(self, runs: Runs) -> None:
+        """A worker takes every run of its version: one of another team would fail in its hands."""
+        other = runs.of_others(self.trees)
+        if other is not None:
+            raise ConfigurationError(
+                f"the database {self._database} holds a run of {other.tree!r} that has not ended ({other.run_id!r},"
+                f" version {other.version!r}), and this process has only {_names(self.trees)}: give each team a database"
+                " or a version of its own, and the same team a new version when its lead is another"
+            )
 
     def _config(self, serializer: Any) -> dict[str, Any]:
         assert self._database is not None  # noqa: S101 - asked for only where there is one
@@ -161,7 +185,7 @@ class Engine:
             if self._launched:
                 dbos().DBOS.destroy()
                 self._launched = False
-                logging.getLogger("dbos").removeFilter(_quiet)
+            logging.getLogger("dbos").removeFilter(_quiet)
             if client is not None:
                 client.destroy()
             if ownership is not None:
@@ -185,9 +209,11 @@ def enter(name: str, root: Any, settings: Settings) -> Engine:
         if engine is None:
             engine = Engine(settings)
         elif engine.settings != settings and (settings.database is not None or engine.settings.database is not None):
+            other = next(each for each in _SETTINGS if getattr(engine.settings, each) != getattr(settings, each))
             raise ConfigurationError(
-                f"a process has one database and one executor's settings, and those of {', '.join(engine.trees)!r} are"
-                f" others than those of {name!r}: use the same, or close the one before the other"
+                "a process has one database and one executor's settings for all of its durable trees:"
+                f" {_names(engine.trees)} has {other}={_shown(engine.settings, other)}, and {name!r} asks for"
+                f" {other}={_shown(settings, other)}; use the same, or close the one before the other"
             )
         tree = Tree(name, root, engine.through)
         if tree.path in engine.trees:
@@ -205,7 +231,36 @@ def leave(engine: Engine, path: str) -> None:
             return
         if _engine is engine:
             _engine = None
-        engine.stop()
+    engine.stop()
+
+
+def _names(trees: dict[str, Tree]) -> str:
+    return ", ".join(map(repr, trees))
+
+
+def _shown(settings: Settings, name: str) -> str:
+    """A setting, without the password of a database."""
+    value = getattr(settings, name)
+    return str(Database(value)) if name == "database" and value is not None else repr(value)
+
+
+def _take_over(engine: Engine) -> None:
+    """The engine that starts is the one of this process. Raises ConfigurationError if there is another meanwhile."""
+    global _engine
+    with _lock:
+        if _engine not in (None, engine):
+            raise ConfigurationError(
+                f"{_names(engine.trees)} could not be started before, and this process has the durable trees"
+                f" {_names(_engine.trees)} by now: close those first"
+            )
+        _engine = engine
+
+
+def _forget(engine: Engine) -> None:
+    global _engine
+    with _lock:
+        if _engine is engine:
+            _engine = None
 
 
 @cache

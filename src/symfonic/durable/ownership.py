@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from symfonic.durable.database import Database
+from symfonic.durable.database import Database, unusable
 from symfonic.errors import ConfigurationError
 
 _BETWEEN_CHECKS = 1.0
@@ -49,7 +49,10 @@ class _FileLock:
         import fcntl  # not on every system, and nothing else here needs it
 
         path = f"{database}.{quote(executor_id, safe=' ')}.lock"
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise unusable(database, error) from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

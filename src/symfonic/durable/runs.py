@@ -2,17 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextvars import Context
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from symfonic.durable.info import CANCELLED, ENDED, GIVEN_UP, LIVE, WAITING, RunInfo, info
 from symfonic.durable.settings import MOST_RECOVERIES, POLL, Settings, dbos
 from symfonic.durable.watch import Watch
 from symfonic.errors import OverrunError, SymfonicError
 from symfonic.kernel.concurrency.tasks import run_inside, run_within
-from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
@@ -20,10 +20,7 @@ from symfonic.remote.envelope import Envelope
 T = TypeVar("T")
 
 APPLICATION, WORKFLOW = "symfonic", "symfonic.run_agent"
-WAITING, RUNNING, CANCELLED, DONE = "ENQUEUED", "PENDING", "CANCELLED", ("SUCCESS", "ERROR")
-_GIVEN_UP = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
-_ENDED = [*DONE, CANCELLED, _GIVEN_UP]
-_LIVE = [WAITING, RUNNING, "DELAYED"]
+_CANCELLED = "it was cancelled; resume({0!r}), or `symfonic resume {0}`, lets it go on"
 _MOST_PASSES, GRACE = 100, 10.0
 """Rounds of cancelling until nothing new is found, and seconds past its deadline in which a run can still say so."""
 
@@ -31,27 +28,6 @@ _MOST_PASSES, GRACE = 100, 10.0
 def queue_of(depth: int) -> str:
     """The queue of the runs at a depth. Each has its own: parents must not hold the places their children wait for."""
     return f"symfonic-{depth}"
-
-
-@fact
-class RunInfo:
-    """A run as the database has it. ``status`` is DBOS's; times are seconds since the epoch."""
-
-    run_id: str
-    root_run_id: str
-    parent_run_id: str | None
-    status: str
-    agent: str
-    depth: int
-    executor_id: str | None
-    version: str | None
-    created: float
-    executions: int
-
-    @property
-    def ended(self) -> bool:
-        """Whether there is an answer, good or bad."""
-        return self.status in DONE
 
 
 class Runs:
@@ -105,7 +81,7 @@ class Runs:
     async def _cancel_below(self, run_id: str) -> int:
         cancelled = 0
         for _ in range(_MOST_PASSES):
-            ids = [each.run_id for each in await self._below(run_id) if each.status in _LIVE]
+            ids = [each.run_id for each in await self._below(run_id) if each.live]
             if not ids:
                 return cancelled
             await _apart(self._calls.cancel_workflows_async(ids))
@@ -119,18 +95,26 @@ class Runs:
         does not wait for a child that is: so they come from DBOS's own queue, where no number of places is kept.
         Returns how many there were.
         """
-        stopped = [each.run_id for each in await self.tree(run_id) if not each.ended]
+        found = await self._listed(workflow_ids=[run_id]) + await self._below(run_id)
+        stopped = [each.run_id for each in found if each.live or each.status in (CANCELLED, GIVEN_UP)]
         if stopped:
             await _apart(self._calls.resume_workflows_async(stopped))
         return len(stopped)
 
     async def latest(self, limit: int) -> list[RunInfo]:
-        """The latest runs, newest first."""
-        return await self._listed(limit=limit, sort_desc=True)
+        """The latest runs, newest first, with what came of them."""
+        return await self._listed(limit=limit, sort_desc=True, load_output=True)
 
     async def tree(self, run_id: str) -> list[RunInfo]:
-        """A run and everything below it, in the order they came up."""
-        return await self._listed(workflow_ids=[run_id]) + await self._below(run_id)
+        """A run and everything below it, by depth, with what came of them."""
+        return await self._listed(workflow_ids=[run_id], load_output=True) + await self._below(run_id, load_output=True)
+
+    def of_others(self, trees: Collection[str]) -> RunInfo | None:
+        """A run that waits or runs with this version and belongs to none of these trees; None is well. Blocks."""
+        rows = self._calls.list_workflows(
+            name=WORKFLOW, status=[*LIVE], app_version=self._settings.version, load_input=False, load_output=False
+        )
+        return next((each for each in map(info, rows) if each.tree not in trees), None)
 
     async def register(self, depth: int) -> None:
         """Make sure that a depth has its queue."""
@@ -164,7 +148,7 @@ class Runs:
         ids = envelope.lineage
         above = {each for each in (ids.parent_run_id, ids.root_run_id) if each not in (None, ids.run_id)}
         for each in await self._states(above):
-            if each.status in (CANCELLED, _GIVEN_UP):
+            if each.status in (CANCELLED, GIVEN_UP):
                 await self.cancel(ids.run_id)
                 raise self._dbos.error.DBOSWorkflowCancelledError(f"the run {each.run_id} goes on no more")
 
@@ -185,7 +169,7 @@ class Runs:
                 return Answer(status="failed", text=told, lineage=envelope.lineage)
             except self._dbos.error.DBOSAwaitedWorkflowCancelledError:
                 await self._unless_cancelled(envelope)
-                return Answer(status="cancelled", text="it was cancelled", lineage=envelope.lineage)
+                return Answer(status="cancelled", text=_CANCELLED.format(run_id), lineage=envelope.lineage)
             except Exception as error:
                 return Answer(status="failed", text=error_text(error), lineage=envelope.lineage)
             break
@@ -202,62 +186,45 @@ class Runs:
         return await _apart(handle.get_result(polling_interval_sec=POLL))
 
     async def _ended(self, run_ids: list[str]) -> list[str]:
-        return [each.run_id for each in await self._listed(workflow_ids=run_ids, status=_ENDED)]
+        return [each.run_id for each in await self._listed(workflow_ids=run_ids, status=[*ENDED])]
 
     async def _stuck(self, envelope: Envelope) -> str | None:
         """What is to be said of a run that nobody takes out of its queue; None for one that is run, or will be."""
         mine, queue = envelope.lineage.run_id, queue_of(envelope.depth)
         if not any(each.status == WAITING for each in await self._states([mine])):
             return None
-        of_mine = {"queue_name": queue, "app_version": self._settings.version, "limit": 1}
+        of_mine: dict[str, Any] = {"queue_name": queue, "app_version": self._settings.version, "limit": 1}
         lately = datetime.fromtimestamp(time.time() - self._settings.waits.start, UTC).isoformat()
-        if await self._listed(status=RUNNING, **of_mine) or await self._listed(completed_after=lately, **of_mine):
+        if await self._listed(status="PENDING", **of_mine) or await self._listed(completed_after=lately, **of_mine):
             return None
         versions = await _apart(self._calls.list_application_versions_async())
         known = ", ".join(repr(each["version_name"]) for each in versions) or "none"
         return (
-            f"no worker took it out of the queue {queue!r} within {self._settings.waits.start:g} s: it is for one of"
-            f" the version {self._settings.version!r}, and the versions that have worked on this database are: {known}"
+            f"no worker took it out of the queue {queue!r} within {self._settings.waits.start:g} s: none of the version"
+            f" {self._settings.version!r} is there, or has a place; the versions that have ever worked on this database"
+            f" are: {known}"
         )
 
     async def _states(self, ids: Iterable[str | None]) -> list[RunInfo]:
         wanted = [each for each in ids if each is not None]
         return await self._listed(workflow_ids=wanted) if wanted else []
 
-    async def _below(self, run_id: str) -> list[RunInfo]:
+    async def _below(self, run_id: str, **which: Any) -> list[RunInfo]:
         """The runs below one, whatever became of them."""
         top = await self._listed(workflow_ids=[run_id])
         if not top:
             return []
         begins = {f"{run_id.partition('.')[0]}.", f"{top[0].root_run_id}."}  # as all ids below it do, and some others
         below, found = {run_id}, []
-        for each in sorted(await self._listed(workflow_id_prefix=sorted(begins)), key=lambda each: each.depth):
+        for each in sorted(await self._listed(workflow_id_prefix=sorted(begins), **which), key=lambda each: each.depth):
             if each.parent_run_id in below:
                 below.add(each.run_id)
                 found.append(each)
         return found
 
-    async def _listed(self, **which: Any) -> list[RunInfo]:
-        rows = await _apart(
-            self._calls.list_workflows_async(name=WORKFLOW, load_input=False, load_output=False, **which)
-        )
-        return [_info(each) for each in rows]
-
-
-def _info(row: Any) -> RunInfo:
-    told = row.attributes or {}
-    return RunInfo(
-        row.workflow_id,
-        str(told.get("root", row.workflow_id)),
-        told.get("parent"),
-        row.status,
-        str(told.get("agent", "?")),
-        int(told.get("depth", 0)),
-        row.executor_id,
-        row.app_version,
-        (row.created_at or 0) / 1000,
-        row.recovery_attempts or 0,
-    )
+    async def _listed(self, *, load_output: bool = False, **which: Any) -> list[RunInfo]:
+        asked = {"name": WORKFLOW, "load_input": False, "load_output": load_output, **which}
+        return [info(each) for each in await _apart(self._calls.list_workflows_async(**asked))]
 
 
 async def _apart(work: Awaitable[T]) -> T:

@@ -1,5 +1,6 @@
 """`durable`: an agent whose runs, and whose children's, outlive the processes that they run in."""
 
+import os
 from typing import Any
 
 from symfonic.agent.engine import AgentResult
@@ -8,23 +9,25 @@ from symfonic.capabilities.delegation.bounds import Bounds
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy
 from symfonic.durable import callers
 from symfonic.durable.engine import Engine, enter, leave
+from symfonic.durable.info import RunInfo
 from symfonic.durable.paths import Rooted, ours, part
-from symfonic.durable.runs import GRACE, RunInfo, Runs
+from symfonic.durable.runs import GRACE, Runs
 from symfonic.durable.settings import Settings, Waits
 from symfonic.errors import ConfigurationError, SymfonicError
 from symfonic.kernel.concurrency.threads import run_in_thread
 from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.run_identity import RunIdentity, new_run_id
-from symfonic.kernel.contracts.text import task_text
+from symfonic.kernel.contracts.text import encodable, task_text
 from symfonic.remote.answer import Answer
 from symfonic.remote.crossing import caller_here, leaving
-from symfonic.remote.envelope import Envelope
+from symfonic.remote.envelope import Envelope, check_id
+from symfonic.remote.reception import lead_of
 
 
 def durable(
     agent: Any,
-    database: str | None = None,
+    database: "str | os.PathLike[str] | None" = None,
     *,
     executor_id: str = "local",
     version: str = "1",
@@ -41,9 +44,11 @@ def durable(
     ``concurrency`` is how many runs of one depth this process carries out at once, ``global_concurrency`` all of them
     together. ``worker=False`` asks for runs that other processes carry out.
 
-    Raises ConfigurationError for an agent that is none of ours, for settings that cannot hold, and if dbos is missing.
+    Raises ConfigurationError for an agent that is none of ours, for settings that cannot hold, for others than those of
+    the durable trees that this process has already, and if dbos is missing.
     """
-    settings = Settings(database, executor_id, version, concurrency, global_concurrency, waits or Waits(), worker)
+    named = os.fspath(database) if isinstance(database, os.PathLike) else database
+    settings = Settings(named, executor_id, version, concurrency, global_concurrency, waits or Waits(), worker)
     return Durable(agent, settings)
 
 
@@ -53,9 +58,10 @@ class Durable(Rooted, Closing):
     overtime: float = GRACE
 
     def __init__(self, agent: Any, settings: Settings) -> None:
+        agent = lead_of(agent)
         engine = ours(agent)
         if engine is None:
-            raise ConfigurationError(f"durable(...) takes an Agent or a SymfonicAgent, got {agent!r}")
+            raise ConfigurationError(f"durable(...) takes an Agent, a SymfonicAgent or a team, got {agent!r}")
         self.root: Any = agent
         self.name: str = engine.name
         self._kernel = engine.kernel
@@ -78,17 +84,22 @@ class Durable(Rooted, Closing):
         """Run to the answer, or take it from the run that had this ``run_id`` before.
 
         Inside another run it is a child of that one. A cancellation cancels the whole tree. Raises RemoteError if the
-        run failed, LimitReachedError if its time was over, EnvelopeError for a task that is too large, and
-        ConfigurationError for a ``scope``, which no process can hand to another.
+        run failed, LimitReachedError if its time was over, EnvelopeError for a task that is too large, SymfonicError if
+        the ``run_id`` is that of a run with another task, and ConfigurationError for a ``scope``, which no process can
+        hand to another.
         """
         if scope is not None:
             raise ConfigurationError("a durable run cannot have a scope: it is an object of this process alone")
         if limits is not None and not isinstance(limits, Limits):
             raise ConfigurationError(f"limits must be symfonic.Limits(...), got {limits!r}")
+        if run_id is not None:
+            check_id("run_id", run_id)
         await self.start()
         text, around = task_text(query), active_run()
         if around is not None:
             return await self._gone_through(text)
+        if run_id is not None and await self._is_of_another(run_id, text):
+            raise SymfonicError(f"the run_id {run_id!r} is that of a run with another agent or task: use another")
         new = run_id or new_run_id()
         identity = RunIdentity(new, root_run_id or new, parent_run_id)
         bounds = self._bounds(max_depth, limits)
@@ -128,7 +139,7 @@ class Durable(Rooted, Closing):
         return await (await self._runs()).resume(run_id)
 
     async def runs(self, *, limit: int = 100, run_id: str | None = None) -> list[RunInfo]:
-        """The latest runs, newest first, or those of one tree."""
+        """The latest runs, newest first, or those of one tree; with what came of them."""
         runs = await self._runs()
         return await (runs.latest(limit) if run_id is None else runs.tree(run_id))
 
@@ -148,6 +159,10 @@ class Durable(Rooted, Closing):
     async def _runs(self) -> Runs:
         await self.start()
         return self._engine.runs
+
+    async def _is_of_another(self, run_id: str, task: str) -> bool:
+        first = await self._engine.runs.asked(run_id)
+        return first is not None and (first.agent, first.task) != (self._path, encodable(task))
 
     async def _answer(self, envelope: Envelope) -> Answer:
         runs, caller = self._engine.runs, caller_here.get()

@@ -40,6 +40,18 @@ def _plain_id(value: str) -> str:
     return value
 
 
+def check_id(name: str, value: Any) -> None:
+    """Raises EnvelopeError if this is no id that a run can have."""
+    if (
+        not isinstance(value, str)
+        or not 0 < len(value) <= LONGEST_ID
+        or value.strip() != value
+        or not value.isprintable()
+    ):
+        told = f"a printable text of 1 to {LONGEST_ID} characters without blanks around it"
+        raise EnvelopeError(f"{name} must be {told}, got {preview(value) if isinstance(value, str) else repr(value)}")
+
+
 Text = Annotated[str, AfterValidator(encodable)]
 Number = Annotated[float, BeforeValidator(_number), Field(ge=-MOST, le=MOST)]
 Seconds = Annotated[float, BeforeValidator(_number), Field(ge=0, le=MOST)]

@@ -262,3 +262,9 @@ class _Arrived(Call):
         caps = [limits.max_answer_chars for limits in self._bounds.limits]
         caps.append(around.answer_cap() if around is not None else None)
         return capped(text, min((cap for cap in caps if cap is not None), default=None))
+
+
+def lead_of(agent: Any) -> Any:
+    """The agent itself, or the lead of a team."""
+    lead = getattr(agent, "agent", None)
+    return lead if lead is not None and hasattr(agent, "agents") else agent

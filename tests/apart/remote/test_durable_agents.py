@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from durable_kit import eventually, statuses
 
 from symfonic import (
     Agent,
@@ -18,8 +19,10 @@ from symfonic import (
     SymfonicError,
     Veto,
     from_callable,
+    load_team,
 )
 from symfonic.durable import Settings, Waits, durable
+from symfonic.errors import EnvelopeError
 from symfonic.remote.answer import RemoteError
 from symfonic.testing import FunctionModel, ScriptedModel, check_child_runner, tool_call
 
@@ -31,6 +34,14 @@ def file(tmp_path):
 
 def asks(name, task="Look."):
     return tool_call("run_agent", name=name, task=task)
+
+
+async def waiting(tree, file):
+    """A run "r" that nobody takes up."""
+    await tree.start()
+    asking = asyncio.create_task(tree.run("Go.", run_id="r"))
+    await asyncio.to_thread(eventually, lambda: statuses(file)["ENQUEUED"])
+    return asking
 
 
 def clerk(*replies):
@@ -126,7 +137,7 @@ async def test_a_tree_that_is_out_of_time_is_cancelled(file):
         with pytest.raises(LimitReachedError, match="timeout"):
             await tree.run("Go.", limits=Limits(timeout=1))
         await asyncio.wait_for(ended.wait(), 3)
-        assert {each.status for each in await tree.runs()} <= {"SUCCESS", "CANCELLED"}
+        assert {each.status for each in await tree.runs()} <= {"timed_out", "failed", "cancelled"}
 
 
 async def test_a_child_that_is_out_of_its_own_time_is_cancelled_and_its_parent_goes_on(file):
@@ -139,8 +150,8 @@ async def test_a_child_that_is_out_of_its_own_time_is_cancelled_and_its_parent_g
         result = await tree.run("Go.")
         assert (result.text, result.delegations[0].outcome.value) == ("Without it.", "child_timed_out")
         assert {each.agent: each.status for each in await tree.runs()} == {
-            "lead": "SUCCESS",
-            "lead/sleeper": "CANCELLED",
+            "lead": "finished",
+            "lead/sleeper": "cancelled",
         }
 
 
@@ -164,6 +175,80 @@ async def test_a_root_that_fails_raises_the_words_of_its_failure(file):
     async with durable(lead, file) as tree:
         with pytest.raises(RemoteError, match="the model failed: OSError: no connection"):
             await tree.run("Go.")
+        [run] = await tree.runs()
+        assert (run.status, run.text) == ("failed", "the model failed: OSError: no connection")
+
+
+async def test_whoever_looks_at_the_runs_sees_what_came_of_them(file):
+    bank = clerk(ConnectionError("no connection"))
+    lead = Agent(ScriptedModel([asks("clerk"), asks("clerk", "Again.")], "Without."), name="lead", sub_agents=[bank])
+    async with durable(lead, Path(file)) as tree:
+        await tree.run("Go.", run_id="r")
+        told = {each.run_id: (each.status, each.text) for each in await tree.runs(run_id="r")}
+        assert told["r"] == ("finished", "Without.")
+        assert told["r.call_1_1"] == ("failed", "the model failed: ConnectionError: no connection")
+        assert await tree.resume("r") == 0
+
+
+async def test_a_run_id_is_for_one_task_of_one_agent(file):
+    async with durable(Agent(ScriptedModel("Yes."), name="lead"), file) as tree:
+        assert (await tree.run("Is it so? \ud800", run_id="r")).text == "Yes."
+        assert (await tree.run("Is it so? \ud800", run_id="r")).text == "Yes."
+        with pytest.raises(SymfonicError, match="the run_id 'r' is that of a run with another agent or task"):
+            await tree.run("Is it not?", run_id="r")
+    async with durable(Agent(ScriptedModel("No."), name="other"), file) as tree:
+        with pytest.raises(SymfonicError, match="another agent or task"):
+            await tree.run("Is it so? \ud800", run_id="r")
+
+
+@pytest.mark.parametrize("wrong", ["", " r", "a\nb", "x" * 513, 7])
+async def test_a_run_id_that_cannot_be_one_is_refused_in_a_word(file, wrong):
+    async with durable(Agent(ScriptedModel("Yes."), name="lead"), file) as tree:
+        with pytest.raises(EnvelopeError, match=r"^run_id must be a printable text of 1 to 512 characters"):
+            await tree.run("Go.", run_id=wrong)
+
+
+async def test_a_cancelled_run_says_how_it_goes_on(file):
+    async with durable(Agent(ScriptedModel("Yes."), name="lead"), file, worker=False) as tree:
+        asking = await waiting(tree, file)
+        await tree.cancel("r")
+        with pytest.raises(RemoteError, match="symfonic resume r"):
+            await asking
+
+
+async def test_what_could_not_be_started_is_in_nobodys_way(file, tmp_path):
+    (tmp_path / "corrupt.db").write_text("no database, but a text of some length" * 100)
+    for wrong in (tmp_path / "corrupt.db", tmp_path / "no" / "folder.db"):
+        with pytest.raises(ConfigurationError, match=f"{wrong.name} cannot be used"):
+            await durable(Agent(ScriptedModel("Yes."), name="lead"), wrong).run("Go.")
+    async with durable(Agent(ScriptedModel("Yes."), name="lead"), file) as tree:
+        assert (await tree.run("Go.")).text == "Yes."
+
+
+async def test_a_worker_takes_up_no_runs_of_another_team(file):
+    async with durable(Agent(ScriptedModel("Yes."), name="lead"), file, worker=False) as tree:
+        asking = await waiting(tree, file)
+    asking.cancel()
+    await asyncio.wait({asking})
+    other = durable(Agent(ScriptedModel("No."), name="other"), file)
+    with pytest.raises(ConfigurationError, match=r"a run of 'lead' .*'r'.* this process has only 'other'"):
+        await other.start()
+    async with durable(Agent(ScriptedModel("No."), name="other"), file, version="2") as tree:
+        assert (await tree.run("Go.")).text == "No."
+
+
+async def test_a_team_is_durable_as_its_lead_is(file, tmp_path):
+    (tmp_path / "team.toml").write_text('[agents.lead]\nmodel = "offline"\ninstructions = "Answer."\n')
+    async with durable(load_team(str(tmp_path / "team.toml")), file) as tree:
+        assert tree.name == "lead"
+        assert (await tree.run("Go.")).text
+
+
+async def test_a_durable_agent_is_asked_again_by_its_keeper(file):
+    async with Agent(ScriptedModel("Yes."), name="lead", durable=file) as lead:
+        assert [(await lead.durable.run("Go.", run_id="r")).text for _ in range(2)] == ["Yes.", "Yes."]
+        assert len(await lead.durable.runs()) == 1
+    assert Agent(ScriptedModel("Yes.")).durable is None
 
 
 async def test_observers_and_hooks_of_the_root_hold_in_every_run_below(file):

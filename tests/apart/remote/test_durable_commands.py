@@ -97,8 +97,8 @@ def test_a_run_is_seen_cancelled_and_resumed_from_outside(place, database):
     status, out, _ = place("runs", "r", "--json")
     shown = [json.loads(line) for line in out.splitlines()]
     assert [(each["agent"], each["status"], each["depth"]) for each in shown] == [
-        ("lead", "PENDING", 0),
-        ("lead/counter", "PENDING", 1),
+        ("lead", "running", 0),
+        ("lead/counter", "running", 1),
     ]
     assert place("cancel", "r")[:2] == (0, "cancelled r and everything below it\n")
     assert asking.wait(LONGEST) == 1
@@ -108,7 +108,9 @@ def test_a_run_is_seen_cancelled_and_resumed_from_outside(place, database):
     assert place("resume", "r")[:2] == (0, "2 run(s) of r go on, as soon as a worker takes them\n")
     eventually(lambda: statuses(database) == {"SUCCESS": 2})
     status, _, errors = place("cancel", "r")
-    assert (status, errors) == (1, "symfonic: the run r has ended already (SUCCESS)\n")
+    assert (status, errors) == (1, "symfonic: the run r has ended already (finished)\n")
+    assert place("resume", "r")[::2] == (1, "symfonic: the run r has ended already (finished)\n")
+    assert place("runs", "r")[1].splitlines()[0].endswith(": There are 7 words.")
     one.send_signal(signal.SIGINT)
     assert one.wait(LONGEST) == 130
 
@@ -131,6 +133,15 @@ def test_mistakes_are_told_in_a_line(place, database):
         status, _, errors = place("runs", "--db", "nowhere.db")
         assert (status, errors.count("\n")) == (2, 1)
         assert "there is no database" in errors
+        (place.folder / "text.db").write_text("no database " * 100)
+        for command in (("runs",), ("cancel", "r"), ("resume", "r")):
+            status, _, errors = place(*command, "--db", "text.db")
+            assert (status, errors.count("\n")) == (2, 1)
+            assert errors.startswith("symfonic: --db: the database ")
+    for option in ("--run-id", "--executor-id"):
+        status, _, errors = place("run", "team.toml", "Count.", option, "x")
+        assert status == 2
+        assert "goes with --durable" in errors
     one = worker(place)
     status, _, errors = place("worker", "--team", "team.toml", "--executor-id", "one")
     assert status == 1

@@ -13,7 +13,7 @@ from symfonic.remote.a2a.desk import Desk
 from symfonic.remote.a2a.extension import LASTING, URI, theirs
 from symfonic.remote.a2a.gate import Auth, Gate, unreadable
 from symfonic.remote.a2a.work import Answering
-from symfonic.remote.reception import Lasting, Reception
+from symfonic.remote.reception import Lasting, Reception, lead_of
 
 CLOSE_SECONDS = 10.0
 """How long the tasks that go on have to end when the server is shut down."""
@@ -64,9 +64,7 @@ def _answering(agent: Any, name: str | None, max_depth: int | None, limits: Limi
             raise ConfigurationError(f"name, max_depth and limits are those of {type(agent).__name__}: give them to it")
         answering: Answering = agent
         return answering
-    lead = getattr(agent, "agent", None)
-    if lead is not None and hasattr(agent, "agents"):  # a team
-        agent = lead
+    agent = lead_of(agent)
     return Reception({name or str(getattr(agent, "name", "agent")): agent}, max_depth=max_depth, limits=limits)
 
 
