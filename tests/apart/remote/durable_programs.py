@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+from plan_kit import Planned
+
 from symfonic import Agent, SubAgent, SymfonicError, from_callable
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.durable import Waits, durable
@@ -125,7 +127,8 @@ async def main(mode, database, folder, **said):
     waits = Waits(**{key: float(said.pop(key)) for key in ("start", "end") if key in said})
     run_id, task = said.pop("run_id", None), "Tell me all." + "." * int(said.pop("task_bytes", 0))
     number, seed = int(said.pop("number", 0)), int(said.pop("seed", 0))
-    tree = durable(team(folder, **shape), database, waits=waits, worker=mode in ("root", "worker"), **settings, **said)
+    lead = Planned(Path(folder) / "plans", name="far").agent if said.pop("planned", None) else team(folder, **shape)
+    tree = durable(lead, database, waits=waits, worker=mode in ("root", "worker"), **settings, **said)
     try:
         await tree.start()
     except SymfonicError as error:
