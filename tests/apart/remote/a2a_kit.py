@@ -1,15 +1,13 @@
-"""Servers in processes of their own, a worker that does what its task says, and raw clients of the SDK."""
+"""Servers in processes of their own, a worker whose tasks say where they go on, and raw clients of the SDK."""
 
 import asyncio
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,18 +16,14 @@ import httpx
 import uvicorn
 from a2a.client import A2ACardResolver, ClientCallContext, ClientConfig, ClientFactory
 from a2a.types import Message, Part, Role, SendMessageRequest, Task
+from plan_kit import PATIENCE, Planned, program, until, written
 
-from symfonic import Agent, SubAgent
-from symfonic.capabilities.delegation.active_run import active_run
+from symfonic import SubAgent
 from symfonic.kernel.concurrency.tasks import started
-from symfonic.kernel.contracts.messages import Message as Said
-from symfonic.kernel.contracts.model import ModelReply
 from symfonic.remote.a2a import a2a_child
 from symfonic.remote.a2a.extension import HEADER, URI
-from symfonic.testing import FunctionModel, tool_call
 
 PROGRAM = Path(__file__).with_name("a2a_server_process.py")
-PATIENCE = 20.0
 
 
 class Next:
@@ -41,90 +35,11 @@ class Next:
             return await child.run(program(plan["task"]))
 
 
-class Worker:
-    """An agent that does what its task, a program in JSON, says.
+class Worker(Planned):
+    """An agent that does what its task says, and whose child ``next`` is wherever the task of a call says."""
 
-    ``{"say": TEXT}`` answers, ``{"tool": NAME}`` answers with what a tool returns, ``{"calls": [...]}`` delegates to
-    agents elsewhere and answers with what they say, as a list. What its tools do is written to ``journal``.
-    """
-
-    def __init__(self, journal: Path, **options: Any) -> None:
-        self._journal = journal
-        self.agent = Agent(
-            FunctionModel(self._reply),
-            name="worker",
-            tools=[self.where, self.hang, self.linger, self.count, self.die],
-            sub_agents=[SubAgent("next", Next(), "Asks an agent elsewhere.")],
-            **options,
-        )
-
-    def note(self, **line: Any) -> None:
-        run = active_run()
-        assert run is not None
-        assert run.identity is not None
-        line |= {"pid": os.getpid(), "run_id": run.identity.run_id, "depth": run.depth}
-        with self._journal.open("a") as journal:
-            journal.write(json.dumps(line) + "\n")
-
-    async def where(self) -> str:
-        """Say where this runs."""
-        run = active_run()
-        assert run is not None
-        assert run.identity is not None
-        found = {"pid": os.getpid(), "depth": run.depth, "max_depth": run.max_depth, "run_id": run.identity.run_id}
-        left = run.budget.left() if run.budget is not None else None
-        limits = {"delegations": left.max_delegations, "timeout": left.timeout} if left else {}
-        ids = {"root": run.identity.root_run_id, "parent": run.identity.parent_run_id}
-        return json.dumps(found | ids | limits)
-
-    async def hang(self) -> str:
-        """Wait for ever."""
-        self.note(did="began")
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.note(did="ended")
-        return "never"
-
-    async def linger(self) -> str:
-        """Wait for ever, and take a second to end."""
-        self.note(did="began")
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
-        end = time.monotonic() + 1
-        while (left := end - time.monotonic()) > 0:
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(left)
-        self.note(did="ended")
-        raise asyncio.CancelledError
-
-    async def count(self) -> str:
-        """Count one more, and wait until the file ``go`` is there."""
-        self.note(did="counted")
-        await until(self._journal.with_suffix(".go").exists)
-        return "counted"
-
-    async def die(self) -> str:
-        """End the process."""
-        self.note(did="died")
-        os._exit(9)
-
-    def _reply(self, messages: list[Said], tools: Any) -> Any:
-        last = max(number for number, each in enumerate(messages) if each.role == "user")
-        answers = [each.text for each in messages[last + 1 :] if each.role == "tool"]
-        plan = json.loads(messages[last].text)
-        usage = {"input_tokens": plan.get("tokens", 0), "output_tokens": 0}
-        if "say" in plan:
-            return ModelReply(plan["say"], **usage)
-        if answers:
-            return ModelReply(answers[0] if "tool" in plan else json.dumps(answers), **usage)
-        if "tool" in plan:
-            return tool_call(plan["tool"])
-        return [tool_call("run_agent", name="next", task=json.dumps(call)) for call in plan["calls"]]
-
-
-def program(task: Any) -> str:
-    return task if isinstance(task, str) else json.dumps(task)
+    def __init__(self, journal: Path) -> None:
+        super().__init__(journal, SubAgent("next", Next(), "Asks an agent elsewhere."))
 
 
 def through(*urls: str, then: Any) -> Any:
@@ -151,7 +66,7 @@ class Process:
     journal: Path
 
     def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.journal.read_text().splitlines()] if self.journal.exists() else []
+        return written(self.journal)
 
     def did(self, what: str) -> int:
         return sum(1 for line in self.lines() if line["did"] == what)
@@ -244,14 +159,6 @@ class Cutting:
                 end.close()
 
 
-async def until(true: Callable[[], Any], seconds: float = PATIENCE) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come to that"
-        await asyncio.sleep(0.01)
-
-
 @asynccontextmanager
 async def sdk_client(url: str, *, token: str | None = None, streaming: bool = True) -> AsyncIterator[Any]:
     """A client of the SDK, as anybody would make it."""
@@ -265,6 +172,11 @@ def request(task: Any, sent: dict[str, Any] | None = None, **message: Any) -> Se
     """A message with a task, and with metadata of ours where there is any."""
     said = Message(message_id="m-1", role=Role.ROLE_USER, parts=[Part(text=program(task))], **message)
     return SendMessageRequest(message=said, metadata=None if sent is None else {URI: sent})
+
+
+def sent(run_id: str, **fields: Any) -> dict[str, Any]:
+    """Our metadata of a call that is the run of this id."""
+    return {"lineage": {"run_id": run_id, "root_run_id": f"root-{run_id}", "via": [run_id]}, "depth": 1} | fields
 
 
 def extended(**headers: str) -> ClientCallContext:

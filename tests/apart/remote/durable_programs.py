@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+from plan_kit import Planned
+
 from symfonic import Agent, SubAgent, SymfonicError, from_callable
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.durable import Waits, durable
@@ -125,7 +127,8 @@ async def main(mode, database, folder, **said):
     waits = Waits(**{key: float(said.pop(key)) for key in ("start", "end") if key in said})
     run_id, task = said.pop("run_id", None), "Tell me all." + "." * int(said.pop("task_bytes", 0))
     number, seed = int(said.pop("number", 0)), int(said.pop("seed", 0))
-    tree = durable(team(folder, **shape), database, waits=waits, worker=mode in ("root", "worker"), **settings, **said)
+    lead = Planned(Path(folder) / "plans", name="far").agent if said.pop("planned", None) else team(folder, **shape)
+    tree = durable(lead, database, waits=waits, worker=mode in ("root", "worker"), **settings, **said)
     try:
         await tree.start()
     except SymfonicError as error:
@@ -134,7 +137,7 @@ async def main(mode, database, folder, **said):
         tell(ready=os.getpid())
     async with tree:
         if mode == "cancel":
-            return tell(**await cancelled_at_random(tree, number, random.Random(seed)))
+            return tell(cancels=await cancelled_at_random(tree, number, random.Random(seed)))
         if mode == "resume":
             return tell(resumed=await tree.resume(run_id))
         if mode == "cancel-one":
@@ -146,20 +149,35 @@ async def main(mode, database, folder, **said):
             result = await tree.run(task, run_id=run_id)
         except (SymfonicError, asyncio.CancelledError) as error:
             return tell(error=str(error), kind=type(error).__name__)
-        return tell(text=result.text, result=result.to_dict())
+        return tell(at=time.monotonic(), text=result.text, result=result.to_dict())
 
 
 async def cancelled_at_random(tree, number, dice):
-    """Run, and cancel somewhere on the way; how many of the runs were cancelled, and how many had ended."""
-    ends = {"cancelled": 0, "finished": 0}
-    for _ in range(number):
-        try:
-            await asyncio.wait_for(tree.run("Tell me all."), dice.uniform(0, 1.2))
-        except TimeoutError:
-            ends["cancelled"] += 1
-        else:
-            ends["finished"] += 1
-    return ends
+    """Run so many, two at once, and cancel each somewhere on its way: which, when, and how long that took."""
+    began, places = time.monotonic(), asyncio.Semaphore(2)
+    await asyncio.gather(*(tree.run("Tell me all.") for _ in range(2)))
+    whole = time.monotonic() - began
+
+    async def one(name, moment):
+        async with places:
+            return await cancelled_after(tree, name, moment)
+
+    moments = [dice.uniform(0, whole) for _ in range(number)]
+    return await asyncio.gather(*(one(f"c{place}", moment) for place, moment in enumerate(moments)))
+
+
+async def cancelled_after(tree, name, moment):
+    """Run for so long, and cancel. One that had ended by then is run again, and cancelled sooner."""
+    for attempt in range(20):
+        run_id = f"{name}-{attempt}"
+        run = asyncio.create_task(tree.run("Tell me all.", run_id=run_id))
+        if not (await asyncio.wait({run}, timeout=moment / 2**attempt))[0]:
+            break
+        run.result()
+    at = time.monotonic()
+    run.cancel()
+    await asyncio.wait({run})
+    return {"run": run_id, "cancelled": run.cancelled(), "at": at, "took": time.monotonic() - at}
 
 
 def interrupted(*_):

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from plan_kit import Planned
+
 from symfonic import Agent, SubAgent
 from symfonic.testing import FunctionModel, ScriptedModel, tool_call
 
@@ -80,6 +82,11 @@ def echo(folder: Path) -> Agent:
         return {"fail": OSError("no paper"), "long": "x" * 300_000}.get(task, f"You said {task}")
 
     return Agent(FunctionModel(answer), name="lead")
+
+
+def planned(folder: Path) -> Agent:
+    """Does what its task says."""
+    return Planned(folder / "plans", name="far").agent
 
 
 # --- servers that know nothing of us
@@ -207,7 +214,13 @@ def liar(folder: Path) -> Any:
     return Server("liar", on_list_tools=listed, on_call_tool=called)
 
 
-AGENTS: dict[str, Callable[[Path], Agent]] = {"lead": lead, "deep": deep, "slow": slow, "echo": echo}
+AGENTS: dict[str, Callable[[Path], Agent]] = {
+    "lead": lead,
+    "deep": deep,
+    "slow": slow,
+    "echo": echo,
+    "planned": planned,
+}
 OTHERS: dict[str, Callable[[Path], Any]] = {"plain": plain, "hostile": hostile, "endless": endless, "liar": liar}
 
 

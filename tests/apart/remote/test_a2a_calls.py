@@ -23,6 +23,7 @@ from a2a_kit import (
     program,
     request,
     sdk_client,
+    sent,
     served_here,
     serving,
     task_of,
@@ -52,10 +53,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     with serving(tmp_path_factory.mktemp("guarded"), tokens=TOKENS) as process:
         yield process
-
-
-def sent(run_id: str, **fields: Any) -> dict[str, Any]:
-    return {"lineage": {"run_id": run_id, "root_run_id": f"root-{run_id}", "via": [run_id]}, "depth": 1} | fields
 
 
 async def ask(child: A2AChild, task: Any) -> str:

@@ -309,19 +309,6 @@ async def test_a_foreign_child_is_retried_as_a_run_of_its_own(file):
         assert {each.run_id for each in await tree.runs()} == {"r", *(f"r.call_1_1{n}" for n in ("", "~2", "~3"))}
 
 
-async def test_the_same_run_id_attaches_to_the_first_run(file):
-    times = []
-
-    def count(messages, tools):
-        times.append(1)
-        return "Once."
-
-    async with durable(Agent(FunctionModel(count), name="lead"), file) as tree:
-        results = await asyncio.gather(*(tree.run("Go.", run_id="order-17") for _ in range(5)))
-    assert {each.text for each in results} == {"Once."}
-    assert len(times) == 1
-
-
 async def test_what_a_durable_run_cannot_have_is_refused(file):
     lead = Agent(ScriptedModel("Done."), name="lead", durable=file)
     async with lead:

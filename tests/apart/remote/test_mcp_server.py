@@ -277,20 +277,6 @@ async def test_what_crosses_stays_a_whole_number_and_bounds_the_run():
     assert (seen["left"].max_delegations, seen["left"].max_tokens) == (3, 50)
 
 
-async def test_the_same_run_id_twice_attaches_to_the_first_run():
-    runs = []
-
-    def answer(messages, tools):
-        runs.append(1)
-        return f"run {len(runs)}"
-
-    meta = {"symfonic/envelope": {"lineage": {"run_id": "once", "root_run_id": "once"}}}
-    async with Client(mcp_server(Agent(FunctionModel(answer), name="lead"))) as client:
-        for _ in range(2):
-            result = await client.call_tool("run_agent", {"name": "lead", "task": "Go."}, meta=meta)
-            assert result.content[0].text == "run 1"
-
-
 async def test_bounds_of_the_server_hold_for_a_caller_who_brings_none():
     child = SubAgent("child", Agent(ScriptedModel("never")), "Works.")
     agent = Agent(ScriptedModel(tool_call("run_agent", name="child", task="Go."), "told"), sub_agents=[child])

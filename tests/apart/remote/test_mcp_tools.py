@@ -11,7 +11,6 @@ from pathlib import Path
 
 import mcp_kit as kit
 import pytest
-from patience import patience
 
 from symfonic import Agent, ConfigurationError, Limits, Options, SubAgent, Veto
 from symfonic.capabilities.delegation.contracts import DelegationOutcome
@@ -132,7 +131,7 @@ async def test_hostile_schemas_are_declared_as_far_as_they_can_be_and_block_nobo
             tool_call("vast", p1="x"),
         )
         assert told == ["{}", '{"a": 1}', '{"a": 1}', '{"p1": "x"}']
-        assert time.monotonic() - began < 10 * patience()
+        assert time.monotonic() - began < 10  # and not for ever, as their patterns could be looked for
 
 
 async def test_a_list_that_never_ends_is_no_connection(tmp_path):
@@ -292,12 +291,11 @@ async def test_opening_that_is_cancelled_leaves_nothing_open(tmp_path):
     await kit.soon(gone)
 
 
-# --- agents of ours behind another server
+# --- agents of ours behind another server: over HTTP they are in test_conformance.py as well
 
 
-@pytest.mark.parametrize("transport", BOTH)
-async def test_an_agent_of_ours_over_there_is_a_delegation_with_its_whole_tree(transport, tmp_path):
-    async with tools_of("lead", transport, tmp_path) as tools:
+async def test_an_agent_of_ours_over_there_is_a_delegation_with_its_whole_tree(tmp_path):
+    async with tools_of("lead", "stdio", tmp_path) as tools:
         told, result = await answers(tools, tool_call("run_agent", name="lead", task="How many?"))
     assert told == ["There are 12 invoices."]
     assert list(tree(result.delegations)) == ["lead delivered at 1", "  clerk delivered at 2"]
@@ -308,9 +306,8 @@ async def test_an_agent_of_ours_over_there_is_a_delegation_with_its_whole_tree(t
     assert (result.usage.model_calls, result.tally.by_child) == (6, {"lead": 1, "clerk": 1})
 
 
-@pytest.mark.parametrize("transport", BOTH)
-async def test_the_ceiling_holds_on_the_far_side(transport, tmp_path):
-    async with tools_of("deep", transport, tmp_path) as tools:
+async def test_the_ceiling_holds_on_the_far_side(tmp_path):
+    async with tools_of("deep", "stdio", tmp_path) as tools:
         _, result = await answers(tools, tool_call("run_agent", name="lead", task="Go."), max_depth=3)
         lines = list(tree(result.delegations))
         assert lines == [
@@ -382,9 +379,8 @@ async def test_the_deadline_of_the_tree_ends_what_runs_over_there(tmp_path):
         await kit.soon(tmp_path / "cancelled")
 
 
-@pytest.mark.parametrize("transport", BOTH)
-async def test_cancelling_the_root_cancels_the_grandchild_over_there(transport, tmp_path):
-    async with tools_of("slow", transport, tmp_path) as tools:
+async def test_cancelling_the_root_cancels_the_grandchild_over_there(tmp_path):
+    async with tools_of("slow", "stdio", tmp_path) as tools:
         run = asyncio.create_task(answers(tools, tool_call("run_agent", name="lead", task="Wait.")))
         await kit.soon(tmp_path / "started")
         run.cancel()
@@ -443,19 +439,3 @@ async def test_many_calls_at_once_share_one_connection(tmp_path):
     assert [record.message for record in delivered] == [f"You said task {number}" for number in range(20)]
     assert [record.outcome for record in result.delegations[20:]] == [DelegationOutcome.REFUSED_BUDGET] * 4
     assert len({record.run_id for record in delivered}) == 20
-
-
-async def test_the_cancellation_of_a_root_is_felt_three_levels_down_within_two_seconds(tmp_path):
-    async with tools_of("slow", "http", tmp_path) as tools:
-        call = tool_call("run_agent", name="lead", task="Wait.")
-        middle = SubAgent("middle", Agent(ScriptedModel(call, "never"), tools=tools), "Asks.")
-        ask = tool_call("run_agent", name="middle", task="Go.")
-        root = Agent(ScriptedModel(ask, "never"), sub_agents=[middle], max_depth=5)
-        run = asyncio.create_task(root.run("Go."))
-        await kit.soon(tmp_path / "started")
-        began = time.time()
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        await kit.soon(tmp_path / "cancelled")
-        assert (tmp_path / "cancelled").stat().st_mtime - began < 2 * patience()
