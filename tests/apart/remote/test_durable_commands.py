@@ -1,13 +1,17 @@
 """The command line of durable trees: a worker, a run that waits for it, and what is seen and steered from outside."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from durable_kit import LONGEST, eventually, statuses
+
+from symfonic.remote.a2a import a2a_child
 
 pytest_plugins = ["durable_fixtures"]
 
@@ -126,6 +130,36 @@ def test_a_killed_run_goes_on_where_it_was_when_it_is_asked_for_again(place, dat
     assert place(*ask)[:2] == (0, "There are 7 words.\n")
     assert place(*ask)[:2] == (0, "There are 7 words.\n")
     assert (place.folder / "counted").read_text() == "once\n" * 2  # the step in flight, and no other
+
+
+def served(place, database, where):
+    """A server of the team, and its address."""
+    process = place("serve", "team.toml", "--a2a", where, "--durable", database, "--executor-id", "one", wait=False)
+    line = process.stderr.readline()
+    assert line.startswith("lead is served at http://127.0.0.1:"), line + process.stderr.read()
+    return process, line.split()[-1]
+
+
+def test_a_call_outlives_the_server_that_it_was_made_to(place, database):
+    (place.folder / "hold").touch()
+    first, url = served(place, database, ":0")
+    where = f":{url.rstrip('/').rpartition(':')[2]}"
+    with ThreadPoolExecutor() as pool:
+        child = a2a_child(url, timeout=LONGEST)
+        asking = pool.submit(lambda: asyncio.run(child.run("How many words are there?")))
+        eventually((place.folder / "counted").exists)
+        status, _, told = place("serve", "team.toml", "--a2a", ":0", "--durable", database, "--executor-id", "one")
+        assert status == 2
+        assert "the executor id 'one' is taken" in told
+        first.kill()
+        first.wait(LONGEST)
+        (place.folder / "hold").unlink()
+        second, _ = served(place, database, where)
+        assert asking.result(LONGEST).final_response == "There are 7 words."
+    assert (place.folder / "counted").read_text() == "once\n" * 2  # the step in flight, and no other
+    assert statuses(database) == {"SUCCESS": 2}
+    second.send_signal(signal.SIGINT)
+    assert second.wait(LONGEST) == 0
 
 
 def test_mistakes_are_told_in_a_line(place, database):

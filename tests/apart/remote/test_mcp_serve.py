@@ -117,3 +117,4 @@ def test_a_mistake_in_the_command_is_a_line(team):
         assert f"symfonic: --mcp: cannot listen on 127.0.0.1:{port}" in told(team, f":{port}")
     assert "say how" in told(team, "stdio", "--a2a", ":0")
     assert "goes with --a2a" in told(team, "stdio", "--url", "http://x")
+    assert "goes with --a2a" in told(team, "stdio", "--durable", "calls.db")
