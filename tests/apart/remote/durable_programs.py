@@ -137,7 +137,7 @@ async def main(mode, database, folder, **said):
         tell(ready=os.getpid())
     async with tree:
         if mode == "cancel":
-            return tell(**await cancelled_at_random(tree, number, random.Random(seed)))
+            return tell(cancels=await cancelled_at_random(tree, number, random.Random(seed)))
         if mode == "resume":
             return tell(resumed=await tree.resume(run_id))
         if mode == "cancel-one":
@@ -149,20 +149,29 @@ async def main(mode, database, folder, **said):
             result = await tree.run(task, run_id=run_id)
         except (SymfonicError, asyncio.CancelledError) as error:
             return tell(error=str(error), kind=type(error).__name__)
-        return tell(text=result.text, result=result.to_dict())
+        return tell(at=time.monotonic(), text=result.text, result=result.to_dict())
 
 
 async def cancelled_at_random(tree, number, dice):
-    """Run, and cancel somewhere on the way; how many of the runs were cancelled, and how many had ended."""
-    ends = {"cancelled": 0, "finished": 0}
-    for _ in range(number):
-        try:
-            await asyncio.wait_for(tree.run("Tell me all."), dice.uniform(0, 1.2))
-        except TimeoutError:
-            ends["cancelled"] += 1
-        else:
-            ends["finished"] += 1
-    return ends
+    """Run so many, one after the other, and cancel each somewhere on its way: which, when, and how long that took."""
+    began = time.monotonic()
+    await tree.run("Tell me all.")
+    whole = time.monotonic() - began
+    return [await cancelled_after(tree, f"c{place}", dice.uniform(0, whole)) for place in range(number)]
+
+
+async def cancelled_after(tree, name, moment):
+    """Run for so long, and cancel. One that had ended by then is run again, and cancelled sooner."""
+    for attempt in range(20):
+        run_id = f"{name}-{attempt}"
+        run = asyncio.create_task(tree.run("Tell me all.", run_id=run_id))
+        if not (await asyncio.wait({run}, timeout=moment / 2**attempt))[0]:
+            break
+        run.result()
+    at = time.monotonic()
+    run.cancel()
+    await asyncio.wait({run})
+    return {"run": run_id, "cancelled": run.cancelled(), "at": at, "took": time.monotonic() - at}
 
 
 def interrupted(*_):

@@ -1,8 +1,9 @@
-"""How much longer than on a free machine a thing may take, where others have the machine as well."""
+"""A promise in seconds is held between stamps that the processes write themselves, not by how long somebody waited.
+Where more want to work than there are cores, each takes longer by that much: by that alone a promise is stretched."""
 
 import os
 
 
 def patience() -> float:
-    """A factor for the seconds that are promised: 1 on a machine that is free, more where its cores are wanted more."""
+    """The factor for promised seconds: 1 while there is a core for everybody."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -54,10 +54,11 @@ def test_when_the_worker_is_killed_finished_children_do_not_run_again(stage):
     worker.gone()
     stage.go_on("researcher-1")
     stage.go_on("scale")
-    stage.start("worker", executor_id="worker")
     began = time.monotonic()
-    assert client.line()["text"] == ANSWER
-    assert time.monotonic() - began < 10 * patience()
+    stage.start("worker", executor_id="worker")
+    told = client.line()
+    assert told["text"] == ANSWER
+    assert told["at"] - began < 10 * patience()
     assert sorted(stage.times("model", "counter").values()) == [1, 1]
     in_flight = {("model", "t.call_1_1", 1), ("model", "t.call_1_2", 1), ("function", "t.call_1_3", None)}
     done_once(stage, twice=in_flight)
@@ -71,10 +72,10 @@ def test_when_the_root_process_is_killed_its_children_are_untouched(stage):
     root.kill()
     root.gone()
     stage.go_on("lead-1")
-    again = stage.start("root", executor_id="root", run_id="t")
     began = time.monotonic()
-    assert again.line()["text"] == ANSWER
-    assert time.monotonic() - began < 10 * patience()
+    told = stage.start("root", executor_id="root", run_id="t").line()
+    assert told["text"] == ANSWER
+    assert told["at"] - began < 10 * patience()
     done_once(stage, twice={("model", "t", 1)})
     assert stage.times("model", "lead")["t", 1] == 2
 
