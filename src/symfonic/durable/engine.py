@@ -151,9 +151,9 @@ class Engine:
         other = runs.of_others(self.trees)
         if other is not None:
             raise ConfigurationError(
-                f"the database {self._database} holds a run of {other.tree!r} that has not ended, {other.run_id!r} of the"
-                f" version {other.version!r}, and this process has only {_names(self.trees)}: give each team a database or"
-                " a version of its own, and the same team a new version when its lead is another"
+                f"the database {self._database} holds a run of {other.tree!r} that has not ended, {other.run_id!r} of"
+                f" the version {other.version!r}, and this process has only {_names(self.trees)}: give each team a"
+                " database or a version of its own, and the same team a new version when its lead is another"
             )
 
     def _config(self, serializer: Any) -> dict[str, Any]:
