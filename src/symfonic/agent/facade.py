@@ -86,8 +86,7 @@ class Agent(Closing):
         observers: tuple[Observer, ...] | None = None,
     ) -> AgentResult:
         """Run to the answer; see `SymfonicAgent.run`, or `Durable.run` of a durable agent, for arguments and errors."""
-        run = self.engine.kernel.run if self._durable is None else self._durable.run_root
-        return await run(
+        return await (self.engine.kernel.run if self._durable is None else self._durable.run_root)(
             prompt,
             scope=scope,
             agent_depth=agent_depth,

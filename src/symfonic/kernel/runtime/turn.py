@@ -121,13 +121,13 @@ class Turn:
         text, failed = "cancelled", True
         try:
             tool = self.plan.find(call.name, offered)
-            read = tool.arguments if tool.tool in offered else tool.made_to_fit
+            sent = tool.arguments(call.arguments) if tool.tool in offered else tool.made_to_fit(call.arguments)
             if run.journal is None:
-                text, failed = to_text(await tool.tool.invoke(read(call.arguments))), False
+                text, failed = to_text(await tool.tool.invoke(sent)), False
             else:
                 from symfonic.kernel.runtime import journalled
 
-                text, failed = await journalled.answer(run.journal, tool.tool, read(call.arguments)), False
+                text, failed = await journalled.answer(run.journal, tool.tool, sent), False
         except BadCallError as problem:
             text = str(problem)
         except run.pass_through:
