@@ -24,13 +24,14 @@ A task that cleans up cannot be told from one that swallowed its cancellation: t
 """
 
 
-async def run_together(calls: Sequence[Coroutine[Any, Any, T]]) -> list[T | asyncio.CancelledError]:
+async def run_together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T | asyncio.CancelledError]:
     """Run every call in a task of its own and return their results in order.
 
     A call that cancelled itself has the CancelledError for its result. If this is cancelled, every call is
     cancelled and waited for before the cancellation goes on. Raises the first exception that escapes a call,
     once all have ended.
     """
+    calls = tuple(calls)
     if not calls:
         return []
     loop = asyncio.get_running_loop()
