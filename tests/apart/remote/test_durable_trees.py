@@ -55,7 +55,9 @@ def test_cancelled_at_any_moment_a_tree_leaves_nothing_running(stage):
     assert max(late) < 2 * patience(), "something was done that had long been cancelled"
     found = dict(rows(stage.database, "SELECT workflow_uuid, status FROM {}workflow_status"))
     assert set(found.values()) == {"CANCELLED", "SUCCESS"}
-    assert sum(found[run] == "CANCELLED" for run in cancels) > CANCELS / 2  # the others had just ended
+    assert (
+        sum(found.get(run) == "CANCELLED" for run in cancels) > CANCELS / 2
+    )  # the others had just ended, or were not even begun
 
 
 def test_a_wide_and_deep_tree_ends_with_one_worker_and_one_place_a_depth(stage):
@@ -87,7 +89,10 @@ def test_an_agent_that_the_worker_does_not_have_is_refused_as_a_value(stage):
     stage.start("worker", executor_id="one", name="boss")
     told = stage.start("client", run_id="t").line()
     assert told["kind"] == "DelegationError"
-    assert told["error"] == "there is no agent 'lead' in this process; its trees are: boss"
+    assert told["error"] == (
+        "there is no agent 'lead' in the process that took the run; its trees are: 'boss'."
+        " Teams that share a database need a version each"
+    )
 
 
 def test_a_run_that_stands_behind_others_is_not_given_up(stage):
