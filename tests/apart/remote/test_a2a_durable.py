@@ -174,7 +174,7 @@ async def test_a_child_waits_for_its_server_however_long_that_is_away(stage):
 
     with serve(stage) as server:
         run = started(a2a_child(server.url, auth="ann-token", timeout=LONGEST).run(TASK))
-        await until(lambda: stage.journal("function"))
+        await until(lambda: stage.journal("function") and statuses(stage.database)["SUCCESS"] == 4)
         server.kill()
         port = int(server.url.rpartition(":")[2])
     async with await asyncio.start_server(turn_away, "127.0.0.1", port, reuse_address=True):
