@@ -264,6 +264,13 @@ class _Arrived(Call):
         return capped(text, min((cap for cap in caps if cap is not None), default=None))
 
 
+def who_answers(agent: Any) -> Any:
+    """The agent itself, the lead of a team, or what keeps the runs of one that is durable."""
+    agent = lead_of(agent)
+    kept = getattr(agent, "durable", None)
+    return kept if isinstance(kept, Lasting) else agent
+
+
 def lead_of(agent: Any) -> Any:
     """The agent itself, or the lead of a team."""
     lead = getattr(agent, "agent", None)

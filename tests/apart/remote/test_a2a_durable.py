@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections import Counter
 
+import httpx
 import pytest
 from a2a.client.errors import A2AClientError
 from a2a.types import CancelTaskRequest, TaskState
@@ -305,3 +306,12 @@ async def test_a_server_that_is_closed_leaves_its_runs_also_where_other_trees_go
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
+
+
+@pytest.mark.parametrize("made", [durable, lambda agent, file: Agent(ScriptedModel("Yes."), durable=file)])
+async def test_the_card_says_of_every_durable_agent_that_it_lasts(tmp_path, made):
+    kept = made(Agent(ScriptedModel("Yes.")), str(tmp_path / "tree.db"))
+    transport = httpx.ASGITransport(a2a_app(kept, url="http://127.0.0.1:1/"))
+    async with kept, httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1") as client:
+        card = (await client.get("/.well-known/agent-card.json")).json()
+    assert card["capabilities"]["extensions"][0]["params"] == {"lasting": True}

@@ -13,7 +13,7 @@ from symfonic.remote.a2a.desk import Desk
 from symfonic.remote.a2a.extension import LASTING, URI, theirs
 from symfonic.remote.a2a.gate import Auth, Gate, unreadable
 from symfonic.remote.a2a.work import Answering
-from symfonic.remote.reception import Lasting, Reception, lead_of
+from symfonic.remote.reception import Lasting, Reception, who_answers
 
 CLOSE_SECONDS = 10.0
 """How long the tasks that go on have to end when the server is shut down."""
@@ -53,6 +53,7 @@ def a2a_app(
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(f"url must be the address that callers use, such as http://HOST:PORT/, got {url!r}")
+    agent = who_answers(agent)
     answering = _answering(agent, name, max_depth, limits)
     lasting = agent if isinstance(agent, Lasting) else None
     return _application(_Served(answering, description or f"The agent {answering.names()[0]}.", url, auth, lasting))
@@ -64,7 +65,6 @@ def _answering(agent: Any, name: str | None, max_depth: int | None, limits: Limi
             raise ConfigurationError(f"name, max_depth and limits are those of {type(agent).__name__}: give them to it")
         answering: Answering = agent
         return answering
-    agent = lead_of(agent)
     return Reception({name or str(getattr(agent, "name", "agent")): agent}, max_depth=max_depth, limits=limits)
 
 

@@ -9,7 +9,7 @@ from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope, Lineage
 from symfonic.remote.mcp.attendance import attended
 from symfonic.remote.mcp.wire import AGENTS, ANSWER, ENVELOPE, LIST, RUN, arrived, need_mcp
-from symfonic.remote.reception import Reception
+from symfonic.remote.reception import Reception, who_answers
 
 if TYPE_CHECKING:
     from mcp.server import Server, ServerRequestContext
@@ -44,7 +44,7 @@ def mcp_server(
 
     lead, called, told = _introduced(agent)
     called = called if name is None else name
-    desk = _Desk(called, lead, told if description is None else description, max_depth, limits)
+    desk = _Desk(called, who_answers(lead), told if description is None else description, max_depth, limits)
     return Server(called, on_list_tools=desk.list_tools, on_call_tool=desk.call_tool)
 
 
