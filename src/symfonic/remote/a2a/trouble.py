@@ -9,6 +9,10 @@ from symfonic.remote.answer import RemoteError
 _BUSY = (502, 503, 504)
 
 
+class UntoldError(Exception):
+    """An answer has ended, in order, that names no task and does not say how the call stands."""
+
+
 def _causes(error: BaseException) -> list[BaseException]:
     """The error and what it came from, at most ten of them."""
     found: list[BaseException] = []
@@ -30,8 +34,8 @@ def status_of(error: BaseException) -> int | None:
 
 
 def lost(error: BaseException) -> bool:
-    """Whether a connection failed, so that it is not known what became of a message."""
-    return _one_of(error, theirs("httpx").TransportError) is not None or status_of(error) in _BUSY
+    """Whether it is not known what became of a message: a connection failed, or has said nothing of it."""
+    return _one_of(error, theirs("httpx").TransportError, UntoldError) is not None or status_of(error) in _BUSY
 
 
 def never_sent(error: BaseException) -> bool:
@@ -56,6 +60,8 @@ def told(error: Exception, url: str) -> RemoteError:
         return RemoteError(f"the agent at {url} cannot be reached: {_words(error)}")
     if _one_of(error, httpx.TimeoutException) is not None:
         return RemoteError(f"the agent at {url} was silent for too long: {_words(error)}")
+    if isinstance(error, UntoldError):
+        return RemoteError(f"the agent at {url} ended its answer without saying how the call stands")
     if lost(error):
         return RemoteError(f"the connection to the agent at {url} was lost: {_words(error)}")
     if isinstance(error, theirs("a2a.client.errors").A2AClientError):
