@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.awaitables import is_awaitable
 from symfonic.remote.a2a.extension import HEADER, TRACE, URI, theirs
-from symfonic.remote.answer import RemoteError
+from symfonic.remote.answer import RemoteError, UnusableError
 from symfonic.remote.envelope import MOST_BYTES
 
 Bearer: TypeAlias = str | Callable[[], str | Awaitable[str]] | None
@@ -52,7 +52,7 @@ class Connection:
         self._lock = threading.Lock()
 
     async def line(self) -> Line:
-        """This loop's client. Raises RemoteError for a card that cannot be used, and what the SDK raises."""
+        """This loop's client. Raises UnusableError for a card that cannot be used, and what the SDK raises."""
         loop = asyncio.get_running_loop()
         known = self._lines.get(loop)
         if known is not None and not known.http.is_closed:
@@ -118,7 +118,9 @@ class Connection:
         elsewhere = {url for url in usable if _origin(url) != _origin(self._url)}
         if elsewhere and self._auth is not None:  # a card must not decide who gets the token
             told = f"the card of the agent at {self._url} sends its callers to {', '.join(sorted(elsewhere)[:3])}"
-            raise RemoteError(f"{told}, where the token does not go: give that address instead")
+            raise UnusableError(f"{told}, where the token does not go: give that address instead")
+        if not usable:
+            raise UnusableError(f"the card of the agent at {self._url} offers neither {' nor '.join(BINDINGS)}")
         return theirs("a2a.client").ClientFactory(config).create(card)
 
 
@@ -139,9 +141,9 @@ def _http_client() -> Any:
 
 
 async def _bounded(response: Any) -> None:
-    """Let no more of a response be read than somebody may send. Raises RemoteError for what hides its size."""
+    """Let no more of a response be read than somebody may send. Raises UnusableError for what hides its size."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise RemoteError("the response is compressed, which was not asked for")
+        raise UnusableError("the response is compressed, which was not asked for")
     response.stream = _counted(response.stream)
 
 
