@@ -109,6 +109,7 @@ def test_an_address_is_adopted_as_the_child_that_it_is_and_refused_where_it_is_n
     assert isinstance(child, A2AChild)
     assert child.url == "https://agents.example/legal"
     assert repr(child) == "A2AChild('https://agents.example/legal')"
+    assert isinstance(adapt_child("legal", "HTTPS://agents.example/legal/"), A2AChild), "a scheme has no case"
     for wrong in ("https://", "https://ann:pw@agents.example/", "agents.example"):
         with pytest.raises(ConfigurationError) as error:
             SubAgent("legal", wrong, "Knows the law.")

@@ -43,9 +43,14 @@ class Line:
 
 
 class Connection:
-    """The clients of one address, made when first asked for; each ends with its loop, or when this is closed."""
+    """The clients of one address, made when first asked for; each ends with its loop, or when this is closed.
+
+    Raises ConfigurationError for an ``auth`` that is neither a token nor a function.
+    """
 
     def __init__(self, url: str, auth: Bearer) -> None:
+        if auth is not None and not callable(auth) and not _is_token(auth):
+            raise ConfigurationError(_no_token(url))
         self._url = url
         self._auth = auth
         self._lines: dict[asyncio.AbstractEventLoop, Line] = {}
@@ -76,8 +81,8 @@ class Connection:
         token = await self._token()
         if token is None:
             return said
-        if not isinstance(token, str) or not _TOKEN.fullmatch(token):  # whose error would show it
-            raise ConfigurationError(f"auth for {self._url} must be, or return, a token: printable ASCII, no blanks")
+        if not _is_token(token):
+            raise ConfigurationError(_no_token(self._url))
         return {**said, "Authorization": f"Bearer {token}"}
 
     async def _token(self) -> Any:
@@ -122,6 +127,15 @@ class Connection:
         if not usable:
             raise UnusableError(f"the card of the agent at {self._url} offers neither {' nor '.join(BINDINGS)}")
         return theirs("a2a.client").ClientFactory(config).create(card)
+
+
+def _is_token(given: Any) -> bool:
+    return isinstance(given, str) and _TOKEN.fullmatch(given) is not None
+
+
+def _no_token(url: str) -> str:
+    """What is said of a token that is none; it is not shown."""
+    return f"auth for {url} must be a token, printable ASCII without blanks, or a function that returns one"
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

@@ -51,6 +51,8 @@ def a2a_app(
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(f"url must be the address that callers use, such as http://HOST:PORT/, got {url!r}")
+    if auth is not None and not callable(auth):
+        raise ConfigurationError(f"auth must be a function from a token to its user, got {type(auth).__name__}")
     answering = _answering(agent, name, max_depth, limits)
     return _application(_Served(answering, description or f"The agent {answering.names()[0]}.", url, auth))
 
