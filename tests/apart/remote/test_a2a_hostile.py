@@ -147,6 +147,9 @@ async def test_a_sane_call_is_answered_and_its_fields_are_named_where_they_are_n
     wrong = await caller.says(rpc(message({URI: {**sane(), "depth": "three", "deadline": -1}})))
     assert "depth: " in wrong["error"]["message"]
     assert "deadline: " in wrong["error"]["message"]
+    unknown = await caller.says(rpc(message({URI: {**sane(), "limits": {"max_delegations": 0}}})))
+    assert unknown["error"]["code"] == -32602
+    assert "there is no field 'limits'" in unknown["error"]["message"]
     elsewhere = await caller.says(rpc(message({URI: sane()}, contextId="another-tree")))
     assert "context_id must be that of the tree" in elsewhere["error"]["message"]
 
