@@ -50,7 +50,7 @@ Id = Annotated[str, AfterValidator(_plain_id), Field(min_length=1, max_length=LO
 
 
 class Crossing(BaseModel):
-    """What is sent: checked when it is made, unchangeable afterwards. Of an answer, what a newer sender adds is ignored."""
+    """What is sent: checked when it is made, unchangeable afterwards; of an answer what is added is ignored."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 

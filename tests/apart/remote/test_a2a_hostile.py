@@ -176,6 +176,40 @@ async def test_bodies_that_break_things_are_answered_clearly(caller: Caller, bod
     assert answer["error"]["code"] == code, answer
 
 
+MALFORMED = {
+    "no object": b"5",
+    "a list": b"[]",
+    "a list of requests": b"[" + rpc(message({})) + b"]",
+    "nothing in it": b"{}",
+    "another version": b'{"jsonrpc": "1.0", "id": 1, "method": "SendMessage", "params": {}}',
+    "an id that is none": b'{"jsonrpc": "2.0", "id": [1], "method": "SendMessage", "params": {}}',
+    "a method that is none": b'{"jsonrpc": "2.0", "id": 1, "method": 5, "params": {}}',
+    "no such method": rpc({}, "Send\nMessage" + "x" * 5000),
+    "parameters that are none": rpc("x"),
+    "a message that is none": rpc({"message": "x" * 5000}),
+    "parts that are none": rpc(message({}, parts=5)),
+    "a role that is none": rpc(message({}, role=[])),
+    "metadata that is none": rpc(message("\n".join("xxxxx"))),
+    "our metadata, wrong": rpc(message({URI: {**sane(), "depth": "deep" * 5000}})),
+    "a task that is none": rpc({"id": {}}, "GetTask"),
+    "a page that is none": rpc({"pageToken": "\n?", "pageSize": -5}, "ListTasks"),
+    "no JSON": b"{",
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
+async def test_what_is_malformed_is_a_line_in_the_log_at_most(
+    caller: Caller, caplog: pytest.LogCaptureFixture, body: bytes
+) -> None:
+    caplog.set_level("INFO", "a2a")
+    caplog.set_level("INFO", "symfonic")
+    assert "error" in await caller.says(body)
+    written = [each for each in caplog.records if not each.name.startswith("http")]
+    assert len(written) <= 1, caplog.text
+    assert len(caplog.text) < 2000
+    assert not any(each.exc_info or "\n" in each.getMessage() for each in written)
+
+
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonish"])
 async def test_what_a_page_in_a_browser_can_send_unasked_is_refused(caller: Caller, kind: str | None) -> None:
     request = caller.http.build_request("POST", "/", content=rpc(message({})))

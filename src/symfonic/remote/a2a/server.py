@@ -13,7 +13,10 @@ from symfonic.remote.a2a.desk import Desk
 from symfonic.remote.a2a.extension import URI, theirs
 from symfonic.remote.a2a.gate import Auth, Gate, unreadable
 from symfonic.remote.a2a.work import Answering
+from symfonic.remote.brevity import brief
 from symfonic.remote.reception import Reception
+
+LOGGER = "a2a.server.routes.jsonrpc_dispatcher"
 
 CLOSE_SECONDS = 10.0
 """How long the tasks that go on have to end when the server is shut down."""
@@ -99,7 +102,8 @@ def _endpoint(answered: Callable[[Any], Awaitable[Any]]) -> Any:
     async def endpoint(request: Any) -> Any:
         problem = unreadable(await request.body())
         if problem is None:
-            return await answered(request)
+            with brief(LOGGER):
+                return await answered(request)
         code, message = problem
         return responses.JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}})
 

@@ -13,6 +13,7 @@ from symfonic.errors import SymfonicError
 from symfonic.kernel.concurrency.tasks import run_within
 from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.answer import RemoteError, UnusableError
+from symfonic.remote.brevity import brief
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -26,6 +27,8 @@ MOST_PAGES, MOST_TOOLS, MOST_EVENT_BYTES = 100, 1000, 8 * 1024 * 1024
 
 _UNSAID = "Server returned an error response"
 """What the SDK says of an HTTP status that it keeps to itself."""
+
+LOGGERS = ("mcp.client.stdio", "mcp.client.streamable_http")
 
 LONGEST_CONNECT = 10.0
 """Seconds until a network connection must stand."""
@@ -145,7 +148,7 @@ class Connection:
         import anyio
         from mcp import Client
 
-        with anyio.CancelScope(deadline=anyio.current_time() + self._opening) as self._scope:
+        with brief(*LOGGERS), anyio.CancelScope(deadline=anyio.current_time() + self._opening) as self._scope:
             if self._given_up:
                 raise RuntimeError("it was given up")
             async with (
