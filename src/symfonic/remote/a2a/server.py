@@ -92,7 +92,9 @@ def _application(served: _Served) -> Any:
             await finish_within(desk.aclose(), CLOSE_SECONDS)
 
     gate = theirs("starlette.middleware").Middleware(Gate, auth=served.auth)
-    return theirs("starlette.applications").Starlette(routes=places, middleware=[gate], lifespan=lifetime)
+    app = theirs("starlette.applications").Starlette(routes=places, middleware=[gate], lifespan=lifetime)
+    app.state.end_calls = desk.end_calls
+    return app
 
 
 def _endpoint(answered: Callable[[Any], Awaitable[Any]]) -> Any:
