@@ -92,7 +92,7 @@ def serve(
     model: _Model = None,
     max_depth: Annotated[int | None, typer.Option(min=0, help="The deepest depth at which it may run.")] = None,
 ) -> None:
-    """Serve a team's lead to callers in other processes, until Ctrl-C.
+    """Serve a team's lead to callers in other processes, until Ctrl-C or SIGTERM.
 
     With SYMFONIC_TOKEN in the environment, callers must send it as their bearer token; where others than this machine
     reach the server it must be set. Port 0 is a free one.
@@ -100,11 +100,12 @@ def serve(
     from symfonic.cli.serve import A2AOrder, serve_a2a
     from symfonic.cli.serve_mcp import MCPOrder, serve_mcp
 
-    if (a2a is None) == (mcp is None):
-        raise typer.BadParameter("say how: --a2a [HOST]:PORT, or --mcp stdio|[HOST]:PORT", param_hint="serve")
-    if mcp is not None and url is not None:
-        raise typer.BadParameter("goes with --a2a", param_hint="--url")
     with _told():
+        if (a2a is None) == (mcp is None):
+            problem = "neither was given" if a2a is None else "both were given"
+            raise ConfigurationError(f"--a2a [HOST]:PORT or --mcp stdio|[HOST]:PORT is needed; {problem}")
+        if mcp is not None and url is not None:
+            raise ConfigurationError("--url goes with --a2a, not with --mcp")
         if mcp is not None:
             raise typer.Exit(serve_mcp(MCPOrder(team, mcp, model, max_depth)))
         assert a2a is not None  # noqa: S101 - one of them is there

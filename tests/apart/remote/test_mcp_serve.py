@@ -155,5 +155,5 @@ def test_a_mistake_in_the_command_is_a_line(team):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"symfonic: --mcp: cannot listen on 127.0.0.1:{port}" in told(team, f":{port}")
-    assert "say how" in told(team, "stdio", "--a2a", ":0")
-    assert "goes with --a2a" in told(team, "stdio", "--url", "http://x")
+    assert "|[HOST]:PORT is needed; both were given\n" in told(team, "stdio", "--a2a", ":0")
+    assert "symfonic: --url goes with --a2a, not with --mcp\n" in told(team, "stdio", "--url", "http://x")

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
+from symfonic.kernel.concurrency.tasks import run_together
 from symfonic.remote.a2a.arrival import Arrival, read_arrival
 from symfonic.remote.a2a.extension import theirs
 from symfonic.remote.a2a.tasks import Tasks
@@ -81,14 +83,16 @@ class Desk:
 
     async def end_calls(self) -> None:
         """Cancel the tasks that go on, whose callers are told so."""
-        cancel, request = self._handler.on_cancel_task, self._types.CancelTaskRequest
-        going_on = [cancel(request(id=task_id), owner) for task_id, owner in self._owners.items()]
-        await asyncio.gather(*going_on, return_exceptions=True)  # most have ended, which is an error of theirs
+        await run_together([self._end(task_id, owner) for task_id, owner in self._owners.items()])
 
     async def aclose(self) -> None:
         """End what goes on, and all that the SDK has started."""
         await self.end_calls()
         await self._handler.aclose()
+
+    async def _end(self, task_id: str, owner: Any) -> None:
+        with suppress(self._errors.A2AError):  # most have ended, and cannot be cancelled
+            await self._handler.on_cancel_task(self._types.CancelTaskRequest(id=task_id), owner)
 
     async def _admitted(self, params: Any, context: Any) -> tuple[Arrival, bool]:
         """What arrived, and whether its run is known already. Raises their errors for what cannot be admitted."""
