@@ -359,5 +359,5 @@ def test_without_typer_or_rich_one_line_says_what_to_install(tmp_path, missing):
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     done = symfonic("--version", env={**os.environ, "PYTHONPATH": path})
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith(": pip install typer rich\n")
+    assert done.stderr.endswith(': pip install "symfonic-delegation[cli]"\n')
     assert len(done.stderr.splitlines()) == 1

@@ -64,6 +64,25 @@ def test_every_relative_link_and_path_of_a_page_leads_somewhere(page):
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+def test_every_snippet_about_other_processes_is_whole():
+    """Each is for a file, or a process, of its own; only the server that one starts is there for others."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs" / "remote.md").read_text("utf-8"), re.M | re.S)
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--select",
+        "F821,F401",
+        "--output-format",
+        "concise",
+    ]
+    told = [subprocess.run([*command, "-"], input=each, capture_output=True, text=True).stdout for each in blocks]
+    assert len(blocks) > 5
+    assert [line for each in told for line in each.splitlines() if " F" in line and "`server`" not in line] == []
+
+
 @pytest.mark.parametrize("skipped", SKIPPING)
 def test_what_is_skipped_fails_where_the_makefile_runs_the_tests(skipped, tmp_path):
     assert "--fail-on-skip" in MAKEFILE

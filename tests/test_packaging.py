@@ -139,7 +139,7 @@ def test_a_consumers_mistakes_are_seen_by_the_type_checker(outside):
 def test_the_command_line_without_its_extra_says_what_to_install(outside):
     done = run(outside / "env/bin/symfonic", "show", "team.toml", cwd=outside)
     assert done.returncode == 2
-    assert "pip install typer rich" in done.stderr
+    assert 'pip install "symfonic-delegation[cli]"' in done.stderr
     assert "Traceback" not in done.stderr
 
 

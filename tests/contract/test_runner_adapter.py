@@ -203,6 +203,15 @@ def test_anything_else_is_refused_naming_the_child_and_what_was_found(made: Any,
     assert len(str(caught.value)) > len(expected) + 10, "a hint at what else can be adopted follows"
 
 
+@pytest.mark.parametrize("made", ["127.0.0.1:8531", "agents.example/legal", "ftp://agents.example", "http:/x", " ", ""])
+def test_a_text_that_is_no_address_is_refused_saying_how_one_begins(made: str) -> None:
+    with pytest.raises(ChildDeclarationError) as caught:
+        adapt_child("far", made)
+    words = str(caught.value).partition("got str with run missing. ")[2]
+    assert words.startswith("The address of an agent elsewhere begins with http:// or https://. ")
+    assert "the address (http://... or https://...) of an agent" in words.partition("What can be adopted: ")[2]
+
+
 @pytest.mark.parametrize("made", [child(7), child(Unreadable())])
 def test_a_run_that_cannot_be_read_is_refused_too(made: Any) -> None:
     with pytest.raises(ChildDeclarationError, match=r"'worker' must expose an async run.*; got Made with run"):

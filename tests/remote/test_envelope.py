@@ -4,6 +4,7 @@ import json
 import math
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,19 +129,36 @@ def test_anything_at_all_is_a_message_or_an_error(sent: Any) -> None:
             kind.read(sent)
 
 
+ADDED = st.dictionaries(TEXT.filter(lambda key: key not in {*FULL, *Left.model_fields, *Lineage.model_fields}), JSON)
+
+
 @settings(max_examples=60, deadline=None)
-@given(
-    extra=st.dictionaries(TEXT.filter(lambda key: key not in FULL), JSON, max_size=3),
-    where=st.sampled_from(["", "lineage", "left"]),
-)
-def test_what_a_newer_sender_adds_is_ignored(extra: dict[str, Any], where: str) -> None:
-    added = {key: value for key, value in extra.items() if key not in (*Left.model_fields, *Lineage.model_fields)}
-    sent = {**FULL, where: {**FULL[where], **added}} if where else {**FULL, **added}
-    try:
-        text = json.dumps(sent, allow_nan=False)
-    except ValueError:
-        text = json.dumps(sent)  # NaN in what nobody reads is nobody's business
-    assert read_or_named(Envelope, text, "no JSON") in (Envelope.read(FULL), None)  # there are numbers too long to read
+@given(extra=ADDED, where=st.sampled_from(["", "lineage", "left"]))
+def test_what_an_envelope_states_and_nobody_knows_is_refused_by_name(extra: dict[str, Any], where: str) -> None:
+    sent = {**FULL, where: {**FULL[where], **extra}} if where else {**FULL, **extra}
+    told = where or "envelope"
+    if not extra:
+        assert Envelope.read(sent) == Envelope.read(FULL)
+    else:
+        with pytest.raises(EnvelopeError, match=f"{told}: .*there is no field|it is no JSON"):
+            Envelope.read(json.dumps(sent))
+
+
+def test_a_bound_that_nobody_knows_is_named() -> None:
+    with pytest.raises(EnvelopeError, match=r"envelope: .*there is no field 'limits'"):
+        Envelope.read({**FULL, "limits": {"max_delegations": 0}})
+    with pytest.raises(EnvelopeError, match=r"left: .*there is no field 'delegations'"):
+        Envelope.read({**FULL, "left": {"delegations": 0}})
+    with pytest.raises(EnvelopeError, match=r"lineage: .*there is no field 'parent'"):
+        Envelope.read({**FULL, "lineage": {**LINEAGE, "parent": "root"}})
+
+
+@settings(max_examples=60, deadline=None)
+@given(extra=ADDED, where=st.sampled_from(["", "lineage", "spent"]))
+def test_what_a_newer_far_side_adds_to_its_answer_is_ignored(extra: dict[str, Any], where: str) -> None:
+    added = {key: value for key, value in extra.items() if key not in {*ANSWER, *ANSWER["spent"]}}
+    sent = {**ANSWER, where: {**ANSWER[where], **added}} if where else {**ANSWER, **added}
+    assert read_or_named(Answer, json.dumps(sent), "no JSON") in (Answer.read(ANSWER), None)  # numbers too long to read
 
 
 @pytest.mark.parametrize(
@@ -263,3 +281,11 @@ def test_the_seconds_left_are_those_until_the_deadline() -> None:
     assert left is not None
     assert 9 < left <= 10
     assert Envelope.read({**FULL, "deadline": None}).left_seconds() is None
+
+
+def test_every_field_of_an_envelope_is_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "remote.md").read_text("utf-8")
+    table = page.partition('| in `metadata["urn:symfonic:delegation:1"]` |')[2].partition("\n\n")[0]
+    named = {f"lineage.{each}" for each in Lineage.model_fields} | set(Left.model_fields)
+    named |= set(Envelope.model_fields) - {"agent", "task", "lineage"}
+    assert sorted(each for each in named if f"`{each}`" not in table) == []

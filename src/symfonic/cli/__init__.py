@@ -15,7 +15,8 @@ def main() -> None:
         import rich  # noqa: F401  (both are asked for here, so that one line can say what is missing)
         import typer  # noqa: F401
     except ImportError as error:
-        print(f"symfonic: the command line needs typer and rich ({error}): pip install typer rich", file=sys.stderr)
+        extra = 'pip install "symfonic-delegation[cli]"'
+        print(f"symfonic: the command line needs typer and rich ({error}): {extra}", file=sys.stderr)
         raise SystemExit(2) from None
     try:
         from symfonic.cli.app import app

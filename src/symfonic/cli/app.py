@@ -99,7 +99,7 @@ def serve(
     ] = None,
     executor_id: Annotated[str, typer.Option(help="With --durable: who carries them out here.")] = "local",
 ) -> None:
-    """Serve a team's lead to callers in other processes, until Ctrl-C.
+    """Serve a team's lead to callers in other processes, until Ctrl-C or SIGTERM.
 
     With SYMFONIC_TOKEN in the environment, callers must send it as their bearer token; where others than this machine
     reach the server it must be set. Port 0 is a free one.
@@ -107,12 +107,13 @@ def serve(
     from symfonic.cli.serve import A2AOrder, serve_a2a
     from symfonic.cli.serve_mcp import MCPOrder, serve_mcp
 
-    if (a2a is None) == (mcp is None):
-        raise typer.BadParameter("say how: --a2a [HOST]:PORT, or --mcp stdio|[HOST]:PORT", param_hint="serve")
-    for option, given in (("--url", url), ("--durable", durable)):
-        if mcp is not None and given is not None:
-            raise typer.BadParameter("goes with --a2a", param_hint=option)
     with _told():
+        if (a2a is None) == (mcp is None):
+            problem = "neither was given" if a2a is None else "both were given"
+            raise ConfigurationError(f"--a2a [HOST]:PORT or --mcp stdio|[HOST]:PORT is needed; {problem}")
+        for option, given in (("--url", url), ("--durable", durable)):
+            if mcp is not None and given is not None:
+                raise ConfigurationError(f"{option} goes with --a2a, not with --mcp")
         if mcp is not None:
             raise typer.Exit(serve_mcp(MCPOrder(team, mcp, model, max_depth)))
         assert a2a is not None  # noqa: S101 - one of them is there

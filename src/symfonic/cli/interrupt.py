@@ -1,4 +1,4 @@
-"""Ctrl-C, while a run is on: the first cancels the tree, the second gives up waiting for it."""
+"""Ctrl-C, or SIGTERM, while something is on: the first cancels it, the second gives up waiting for it."""
 
 import asyncio
 import signal
@@ -15,10 +15,13 @@ class InterruptedRunError(Exception):
     """The run was cancelled by Ctrl-C."""
 
 
-def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
-    """Run ``work`` to its end. At the first SIGINT it is cancelled and waited for.
+SIGINT, SIGTERM = signal.SIGINT, signal.SIGTERM
 
-    Raises InterruptedRunError then, and KeyboardInterrupt at a second SIGINT, which leaves the loop as it is: to
+
+def run_interruptibly(work: Coroutine[Any, Any, T], signals: tuple[signal.Signals, ...] = (SIGINT,)) -> T:
+    """Run ``work`` to its end. At the first SIGINT, or other one of ``signals``, it is cancelled and waited for.
+
+    Raises InterruptedRunError then, and KeyboardInterrupt at a second one, which leaves the loop as it is: to
     close it would be to wait for what will not be cancelled. The signal is heeded also where a shell started the
     process in the background and had it ignored: whoever sends it means it.
     """
@@ -34,7 +37,7 @@ def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
         heard = True
         loop.call_soon_threadsafe(task.cancel)
 
-    with _on_sigint(interrupt):
+    with _heeded(signals, interrupt):
         try:
             result = loop.run_until_complete(task)
             runner.close()
@@ -47,12 +50,13 @@ def run_interruptibly(work: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def _on_sigint(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def _heeded(signals: tuple[signal.Signals, ...], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # no other thread may ask for signals
         yield
         return
-    previous = signal.signal(signal.SIGINT, handler)
+    previous = {each: signal.signal(each, handler) for each in signals}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for each, handled in previous.items():
+            signal.signal(each, handled)

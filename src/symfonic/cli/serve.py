@@ -8,13 +8,14 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from symfonic import ConfigurationError, load_team
-from symfonic.cli.interrupt import InterruptedRunError, run_interruptibly
+from symfonic.cli.interrupt import SIGINT, SIGTERM, InterruptedRunError, run_interruptibly
 from symfonic.cli.streams import Out
 from symfonic.kernel.contracts.text import error_text
 from symfonic.teams import Team
@@ -22,8 +23,8 @@ from symfonic.teams import Team
 TOKEN = "SYMFONIC_TOKEN"  # noqa: S105 - the name of the variable
 """The environment variable that holds the bearer token which callers must have."""
 
-CLOSING_SECONDS = 5
-"""How long calls in progress may go on when the server is told to end."""
+ENDS = (SIGINT, SIGTERM)
+"""Ctrl-C, and what a supervisor sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class A2AOrder:
 
 
 def serve_a2a(order: A2AOrder) -> int:
-    """Serve until Ctrl-C; the exit status. A second one raises KeyboardInterrupt, and leaves what does not end.
+    """Serve until Ctrl-C or SIGTERM; the exit status. A second one raises KeyboardInterrupt, and leaves what goes on.
 
     Raises ConfigurationError if the team cannot be loaded, ``where`` is no address or cannot be had, others than this
     machine's users would reach the server and need no token, the database or the executor's id cannot be had, or the
@@ -52,7 +53,7 @@ def serve_a2a(order: A2AOrder) -> int:
     host, port, token = place("--a2a", order.where)
     team = loaded(order.team, order.model)
     with suppress(InterruptedRunError):  # which is how it ends
-        run_interruptibly(_served(team, order, (host, port), token))
+        run_interruptibly(_served(team, order, (host, port), token), ENDS)
     return 0
 
 
@@ -78,6 +79,7 @@ def loaded(file: str, model: str | None) -> Team:
 
 async def _served(team: Team, order: A2AOrder, address: tuple[str, int], token: str) -> None:
     from symfonic.remote.a2a import a2a_app
+    from symfonic.remote.web import serve_app
 
     def user(given: str) -> str | None:
         return "caller" if hmac.compare_digest(given.encode(), token.encode()) else None
@@ -91,11 +93,11 @@ async def _served(team: Team, order: A2AOrder, address: tuple[str, int], token: 
                 app = a2a_app(agent, url=url, max_depth=order.max_depth, auth=user if token else None)
             except ConfigurationError as error:
                 raise ConfigurationError(f"--a2a: {error_text(error)}") from error
-            uvicorn = import_module("uvicorn")  # it comes with the extra of a2a_app, and is not typed without it
-            config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=CLOSING_SECONDS)
-            Out(sys.stderr).line(f"{team.agent.name} is served at {url}")
-            await uvicorn.Server(config).serve(sockets=[listening])
-        await asyncio.sleep(0)  # a Ctrl-C that ended it arrives here
+            # else every stream would be cut at once, and not when its call has ended
+            import_module("sse_starlette.sse").AppStatus.disable_automatic_graceful_drain()
+            served = partial(Out(sys.stderr).line, f"{team.agent.name} is served at {url}")
+            await serve_app(app, listening, ready=served, end=app.state.end_calls)
+        await asyncio.sleep(0)  # the signal that ended it arrives here
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from symfonic import ConfigurationError
 from symfonic.cli.interrupt import InterruptedRunError, run_interruptibly
-from symfonic.cli.serve import loaded, place
+from symfonic.cli.serve import ENDS, loaded, place
 from symfonic.cli.streams import Out
 from symfonic.kernel.contracts.text import error_text
 from symfonic.teams import Team
@@ -27,7 +27,7 @@ class MCPOrder:
 
 
 def serve_mcp(order: MCPOrder) -> int:
-    """Serve until the client closes, or Ctrl-C; the exit status. A second Ctrl-C raises KeyboardInterrupt.
+    """Serve until the client closes, Ctrl-C or SIGTERM; the exit status. A second signal raises KeyboardInterrupt.
 
     Raises ConfigurationError if the team cannot be loaded, ``where`` is no such place or cannot be had, others than
     this machine's users would reach the server and need no token, or mcp is missing.
@@ -35,7 +35,7 @@ def serve_mcp(order: MCPOrder) -> int:
     address = None if order.where == STDIO else place("--mcp", order.where)
     team = loaded(order.team, order.model)
     with suppress(InterruptedRunError):  # which is how it ends
-        run_interruptibly(_served(team, order.max_depth, address))
+        run_interruptibly(_served(team, order.max_depth, address), ENDS)
     return 0
 
 
@@ -53,7 +53,7 @@ async def _served(team: Team, max_depth: int | None, address: tuple[str, int, st
                 await serve_http(server, host, port, token=token, ready=lambda url: _say(team, url))
         except ConfigurationError as error:
             raise ConfigurationError(f"--mcp: {error_text(error)}") from error
-        await asyncio.sleep(0)  # a Ctrl-C that ended it arrives here
+        await asyncio.sleep(0)  # the signal that ended it arrives here
 
 
 def _say(team: Team, url: str) -> None:

@@ -12,7 +12,7 @@ from symfonic.capabilities.delegation.contracts import (
     walk,
 )
 from symfonic.capabilities.delegation.reports import record_dict
-from symfonic.errors import EnvelopeError, SymfonicError
+from symfonic.errors import DelegationError, EnvelopeError, SymfonicError
 from symfonic.kernel.contracts.messages import Usage
 from symfonic.kernel.contracts.run_identity import RunIdentity
 from symfonic.kernel.contracts.text import error_text
@@ -32,6 +32,10 @@ _STATUSES: dict[DelegationOutcome, Status] = {
 
 class RemoteError(SymfonicError):
     """What failed in another process, in that one's words."""
+
+
+class UnusableError(RemoteError, DelegationError):
+    """The far side cannot be used as it was declared: the same call would end the same way, so none is tried again."""
 
 
 class Spent(Crossing):

@@ -6,9 +6,10 @@ Neither a queue nor a wire is trusted: everything is checked again, and what is 
 import json
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from symfonic.errors import EnvelopeError
 from symfonic.kernel.contracts.limits import Limits
@@ -61,7 +62,7 @@ Id = Annotated[str, AfterValidator(_plain_id), Field(min_length=1, max_length=LO
 
 
 class Crossing(BaseModel):
-    """What is sent: checked when it is made, unchangeable afterwards; what a newer sender adds is ignored."""
+    """What is sent: checked when it is made, unchangeable afterwards; of an answer what is added is ignored."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -111,8 +112,16 @@ class Lineage(Crossing):
         return RunIdentity(self.run_id, self.root_run_id, self.parent_run_id)
 
 
+def _only_known(kind: type[BaseModel], value: Any) -> Any:
+    """Whoever states a bound that nobody here knows must not believe that it holds."""
+    unknown = [key for key in value if key not in kind.model_fields] if isinstance(value, Mapping) else []
+    if unknown:
+        raise ValueError(f"there is no field {preview(str(unknown[0]))}")
+    return value
+
+
 class Envelope(Crossing):
-    """A task, and where its run will stand in the tree.
+    """A task, and where its run will stand in the tree. Nothing that is added to it, or to what is in it, is ignored.
 
     ``depth`` is that of the run, ``max_depth`` the ceiling in force where it was sent, ``deadline`` is in seconds since
     the epoch.
@@ -120,11 +129,16 @@ class Envelope(Crossing):
 
     agent: Text = Field(min_length=1, max_length=LONGEST_ID)
     task: Text
-    lineage: Lineage
+    lineage: Annotated[Lineage, BeforeValidator(partial(_only_known, Lineage))]
     depth: Count = 0
     max_depth: Count | None = None
     deadline: Seconds | None = None
-    left: Left = Left()
+    left: Annotated[Left, BeforeValidator(partial(_only_known, Left))] = Left()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_fields(cls, value: Any) -> Any:
+        return _only_known(cls, value)
 
     def left_seconds(self) -> float | None:
         """The seconds until the deadline, below 0 when it is over; None where there is none."""

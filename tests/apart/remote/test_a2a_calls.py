@@ -296,7 +296,7 @@ async def test_a_token_is_in_no_error_and_no_log(guarded: Process, caplog: pytes
     caplog.set_level(logging.INFO)
     for wrong in ("secret-token", "secret token", "secret\ntoken"):
         with pytest.raises((RemoteError, ConfigurationError)) as raised:
-            await ask(a2a_child(guarded.url, auth=wrong), {"say": "hello"})
+            await ask(a2a_child(guarded.url, auth=lambda given=wrong: given), {"say": "hello"})
         assert "secret" not in str(raised.value)
 
     def broken() -> str:
@@ -320,6 +320,22 @@ def test_what_is_no_address_is_refused_where_it_is_declared(url: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         a2a_child(url)
     assert "pw" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "auth", [5, 0, False, b"secret", ["secret"], "", " ", "se cret", "secret\n", "to\nk", "sécret"]
+)
+def test_what_is_no_token_is_refused_where_it_is_declared_and_not_shown(auth: Any) -> None:
+    with pytest.raises(ConfigurationError, match="auth for http://host must be a token") as refused:
+        a2a_child("http://host/", auth=auth)
+    assert "cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("auth", ["secret", {"secret": "ann"}, 5, ""])
+def test_who_may_call_is_told_by_a_function(auth: Any) -> None:
+    with pytest.raises(ConfigurationError, match="auth must be a function") as refused:
+        a2a_app(_hello(), url="http://host/", auth=auth)
+    assert "secret" not in str(refused.value)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("inf"), True, "1"])

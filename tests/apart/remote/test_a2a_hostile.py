@@ -147,6 +147,9 @@ async def test_a_sane_call_is_answered_and_its_fields_are_named_where_they_are_n
     wrong = await caller.says(rpc(message({URI: {**sane(), "depth": "three", "deadline": -1}})))
     assert "depth: " in wrong["error"]["message"]
     assert "deadline: " in wrong["error"]["message"]
+    unknown = await caller.says(rpc(message({URI: {**sane(), "limits": {"max_delegations": 0}}})))
+    assert unknown["error"]["code"] == -32602
+    assert "there is no field 'limits'" in unknown["error"]["message"]
     elsewhere = await caller.says(rpc(message({URI: sane()}, contextId="another-tree")))
     assert "context_id must be that of the tree" in elsewhere["error"]["message"]
 
@@ -171,6 +174,40 @@ async def test_a_sane_call_is_answered_and_its_fields_are_named_where_they_are_n
 async def test_bodies_that_break_things_are_answered_clearly(caller: Caller, body: bytes, code: int) -> None:
     answer = await caller.says(body, **{HEADER: URI})
     assert answer["error"]["code"] == code, answer
+
+
+MALFORMED = {
+    "no object": b"5",
+    "a list": b"[]",
+    "a list of requests": b"[" + rpc(message({})) + b"]",
+    "nothing in it": b"{}",
+    "another version": b'{"jsonrpc": "1.0", "id": 1, "method": "SendMessage", "params": {}}',
+    "an id that is none": b'{"jsonrpc": "2.0", "id": [1], "method": "SendMessage", "params": {}}',
+    "a method that is none": b'{"jsonrpc": "2.0", "id": 1, "method": 5, "params": {}}',
+    "no such method": rpc({}, "Send\nMessage" + "x" * 5000),
+    "parameters that are none": rpc("x"),
+    "a message that is none": rpc({"message": "x" * 5000}),
+    "parts that are none": rpc(message({}, parts=5)),
+    "a role that is none": rpc(message({}, role=[])),
+    "metadata that is none": rpc(message("\n".join("xxxxx"))),
+    "our metadata, wrong": rpc(message({URI: {**sane(), "depth": "deep" * 5000}})),
+    "a task that is none": rpc({"id": {}}, "GetTask"),
+    "a page that is none": rpc({"pageToken": "\n?", "pageSize": -5}, "ListTasks"),
+    "no JSON": b"{",
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
+async def test_what_is_malformed_is_a_line_in_the_log_at_most(
+    caller: Caller, caplog: pytest.LogCaptureFixture, body: bytes
+) -> None:
+    caplog.set_level("INFO", "a2a")
+    caplog.set_level("INFO", "symfonic")
+    assert "error" in await caller.says(body)
+    written = [each for each in caplog.records if not each.name.startswith("http")]
+    assert len(written) <= 1, caplog.text
+    assert len(caplog.text) < 2000
+    assert not any(each.exc_info or "\n" in each.getMessage() for each in written)
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonish"])

@@ -1,5 +1,6 @@
 """A team's lead, served by the command line."""
 
+import asyncio
 import json
 import os
 import signal
@@ -12,8 +13,10 @@ import mcp_kit as kit
 import pytest
 from mcp import Client, StdioServerParameters
 
+from symfonic import Agent
 from symfonic.remote.answer import RemoteError
 from symfonic.remote.mcp import mcp_tools
+from symfonic.testing import ScriptedModel, tool_call
 
 TEAM = """
 lead = "boss"
@@ -32,6 +35,19 @@ def count(text: str) -> str:
     import neighbour
     print("printed by a tool")
     return neighbour.TWELVE
+"""
+WAITING = """
+import asyncio
+from pathlib import Path
+
+async def count(text: str) -> str:
+    "Count the invoices of the ledger."
+    here = Path(__file__).parent
+    (here / "began").touch()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        (here / "ended").touch()
 """
 
 
@@ -56,7 +72,8 @@ async def test_a_team_is_served_over_stdio_whatever_it_prints(team):
     assert result.content[0].text == "12 invoices"
 
 
-def test_a_team_is_served_over_http_until_ctrl_c(team):
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_a_team_is_served_over_http_until_it_is_told_to_end(team, told):
     with subprocess.Popen(serve(team, ":0"), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         lines = iter(process.stderr.readline, "")
@@ -64,11 +81,34 @@ def test_a_team_is_served_over_http_until_ctrl_c(team):
         assert address.startswith("http://127.0.0.1:")
         with mcp_tools(url=address) as tools:
             assert [tool.name for tool in tools] == ["list_agents", "run_agent"]
-        process.send_signal(signal.SIGINT)
+        process.send_signal(told)
         assert process.wait(kit.SECONDS) == 0
+        assert process.stderr.read() == ""
 
 
-def test_ctrl_c_ends_a_server_that_waits_for_its_client(team):
+def test_a_call_in_progress_over_http_is_given_up_without_noise(team, tmp_path):
+    (tmp_path / "ledger.py").write_text(WAITING)
+    with subprocess.Popen(serve(team, ":0"), stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        address = next(line.rsplit(" ", 1)[1].strip() for line in lines if line.startswith("boss is served at"))
+
+        async def called():
+            count = tool_call("run_agent", name="boss", task="Count the invoices of the ledger.")
+            async with mcp_tools(url=address) as tools:
+                call = asyncio.create_task(Agent(ScriptedModel(count, "over"), tools=tools).run("Go."))
+                await kit.soon(tmp_path / "began")
+                process.send_signal(signal.SIGTERM)
+                return (await call).messages[2].text
+
+        assert asyncio.run(called()).startswith("Sub-agent 'boss' failed: the MCP server")
+        assert process.wait(kit.SECONDS) == 0
+        assert process.stderr.read() == ""
+    assert (tmp_path / "ended").exists()
+
+
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_server_that_waits_for_its_client(team, told):
     with subprocess.Popen(
         serve(team, "stdio"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -77,7 +117,7 @@ def test_ctrl_c_ends_a_server_that_waits_for_its_client(team):
         process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "nothing"}) + "\n")
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["id"] == 1  # it serves
-        process.send_signal(signal.SIGINT)
+        process.send_signal(told)
         assert process.wait(kit.SECONDS) == 0
         assert process.stdout.read() == ""
 
@@ -115,6 +155,6 @@ def test_a_mistake_in_the_command_is_a_line(team):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"symfonic: --mcp: cannot listen on 127.0.0.1:{port}" in told(team, f":{port}")
-    assert "say how" in told(team, "stdio", "--a2a", ":0")
-    assert "goes with --a2a" in told(team, "stdio", "--url", "http://x")
-    assert "goes with --a2a" in told(team, "stdio", "--durable", "calls.db")
+    assert "|[HOST]:PORT is needed; both were given\n" in told(team, "stdio", "--a2a", ":0")
+    assert "symfonic: --url goes with --a2a, not with --mcp\n" in told(team, "stdio", "--url", "http://x")
+    assert "symfonic: --durable goes with --a2a, not with --mcp\n" in told(team, "stdio", "--durable", "calls.db")

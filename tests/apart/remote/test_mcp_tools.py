@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from symfonic.remote.mcp import mcp_tools
 from symfonic.testing import ScriptedModel, tool_call
 
 BOTH = ["stdio", "http"]
+SILENT = "one that takes every connection and says nothing"
 
 
 @asynccontextmanager
@@ -145,19 +147,35 @@ async def test_a_list_that_never_ends_is_no_connection(tmp_path):
     [
         ({"command": [sys.executable, "-c", "pass"]}, "no connection to the MCP server python"),
         ({"command": [sys.executable, "-c", "import time; time.sleep(60)"], "opening": 1.0}, "not there within 1 s"),
+        ({"command": [sys.executable, "-c", "import time; time.sleep(60)"], "timeout": 1.0}, "not there within 1 s"),
+        ({"url": SILENT, "timeout": 1.0}, "not there within 1 s"),
+        ({"url": SILENT, "timeout": 0.5, "opening": 1.0}, "not there within 1 s"),
         ({"command": ["/no/such/program"]}, "No such file"),
         (
             {"url": "http://someone:hidden@127.0.0.1:1/mcp?key=hidden"},
             "no connection to the MCP server http://127.0.0.1:1",
         ),
     ],
-    ids=["ends", "silent", "missing", "refused"],
+    ids=["ends", "silent", "silent for a call's time", "silent over HTTP", "told apart", "missing", "refused"],
 )
 async def test_what_is_no_server_is_told_where_the_tools_are_opened(where, told):
-    with pytest.raises(RemoteError, match=told) as caught:
-        async with mcp_tools(**where):
-            pass
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        if where.get("url") is SILENT:
+            where = where | {"url": f"http://127.0.0.1:{silent.getsockname()[1]}/mcp"}
+        with pytest.raises(RemoteError, match=told) as caught:
+            async with mcp_tools(**where):
+                pass
     assert "hidden" not in str(caught.value)
+
+
+async def test_a_server_that_says_what_is_no_message_is_a_line_in_the_log_for_each(caplog):
+    program = "import time\nfor number in range(3): print('no message', number, flush=True)\ntime.sleep(60)"
+    with pytest.raises(RemoteError, match="not there within 2 s"):
+        async with mcp_tools(command=[sys.executable, "-c", program], opening=2.0):
+            pass
+    written = [each for each in caplog.records if each.name.startswith("mcp")]
+    assert len(written) == 3
+    assert not any(each.exc_info or "\n" in each.getMessage() for each in written)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def recognised(name: str, agent: Any) -> Any:
 
 
 def _is_address(agent: Any) -> bool:
-    return type(agent) is str and agent.startswith(("http://", "https://"))
+    return type(agent) is str and agent[:8].lower().startswith(("http://", "https://"))
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -30,10 +30,10 @@ LINEAGE: Final = ("root_run_id", "parent_run_id")
 CONTEXT: Final = ("scope", "agent_depth")
 
 _HINT = (
-    "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, a function in from_callable(...), an agent"
-    " that an adapter knows (agent-framework, agno, CrewAI, deepagents, Google ADK, LangChain, LangGraph,"
-    " openai-agents, pydantic-ai, smolagents, strands),"
-    " or any object with an async run(query);"
+    "What can be adopted: a symfonic Agent or SymfonicAgent, an AgentRef, a function in from_callable(...), the address"
+    " (http://... or https://...) of an agent that is served over A2A, an agent that an adapter knows"
+    " (agent-framework, agno, CrewAI, deepagents, Google ADK, LangChain, LangGraph, openai-agents,"
+    " pydantic-ai, smolagents, strands), or any object with an async run(query);"
     " a plain function that is no agent goes into tools=[...]."
 )
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
@@ -337,6 +337,8 @@ def _advice(child: Any) -> str:
     """What is most likely meant by a child that is none."""
     if isinstance(child, type):
         return "Make an instance of it. "
+    if isinstance(child, str):
+        return "The address of an agent elsewhere begins with http:// or https://. "
     if inspect.isroutine(child) or isinstance(child, partial):
         return "To have a function for a child, write from_callable(function). "
     return "A model needs an agent around it: Agent(model). " if callable(getattr(child, "complete", None)) else ""

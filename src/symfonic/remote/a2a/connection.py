@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.awaitables import is_awaitable
 from symfonic.remote.a2a.extension import HEADER, LASTING, TRACE, URI, theirs
-from symfonic.remote.answer import RemoteError
+from symfonic.remote.answer import RemoteError, UnusableError
 from symfonic.remote.envelope import MOST_BYTES
 
 Bearer: TypeAlias = str | Callable[[], str | Awaitable[str]] | None
@@ -46,16 +46,21 @@ class Line:
 
 
 class Connection:
-    """The clients of one address, made when first asked for; each ends with its loop, or when this is closed."""
+    """The clients of one address, made when first asked for; each ends with its loop, or when this is closed.
+
+    Raises ConfigurationError for an ``auth`` that is neither a token nor a function.
+    """
 
     def __init__(self, url: str, auth: Bearer) -> None:
+        if auth is not None and not callable(auth) and not _is_token(auth):
+            raise ConfigurationError(_no_token(url))
         self._url = url
         self._auth = auth
         self._lines: dict[asyncio.AbstractEventLoop, Line] = {}
         self._lock = threading.Lock()
 
     async def line(self) -> Line:
-        """This loop's client. Raises RemoteError for a card that cannot be used, and what the SDK raises."""
+        """This loop's client. Raises UnusableError for a card that cannot be used, and what the SDK raises."""
         loop = asyncio.get_running_loop()
         known = self._lines.get(loop)
         if known is not None and not known.http.is_closed:
@@ -79,8 +84,8 @@ class Connection:
         token = await self._token()
         if token is None:
             return said
-        if not isinstance(token, str) or not _TOKEN.fullmatch(token):  # whose error would show it
-            raise ConfigurationError(f"auth for {self._url} must be, or return, a token: printable ASCII, no blanks")
+        if not _is_token(token):
+            raise ConfigurationError(_no_token(self._url))
         return {**said, "Authorization": f"Bearer {token}"}
 
     async def _token(self) -> Any:
@@ -122,8 +127,19 @@ class Connection:
         elsewhere = {url for url in usable if _origin(url) != _origin(self._url)}
         if elsewhere and self._auth is not None:  # a card must not decide who gets the token
             told = f"the card of the agent at {self._url} sends its callers to {', '.join(sorted(elsewhere)[:3])}"
-            raise RemoteError(f"{told}, where the token does not go: give that address instead")
+            raise UnusableError(f"{told}, where the token does not go: give that address instead")
+        if not usable:
+            raise UnusableError(f"the card of the agent at {self._url} offers neither {' nor '.join(BINDINGS)}")
         return theirs("a2a.client").ClientFactory(config).create(card)
+
+
+def _is_token(given: Any) -> bool:
+    return isinstance(given, str) and _TOKEN.fullmatch(given) is not None
+
+
+def _no_token(url: str) -> str:
+    """What is said of a token that is none; it is not shown."""
+    return f"auth for {url} must be a token, printable ASCII without blanks, or a function that returns one"
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
@@ -143,9 +159,9 @@ def _http_client() -> Any:
 
 
 async def _bounded(response: Any) -> None:
-    """Let no more of a response be read than somebody may send. Raises RemoteError for what hides its size."""
+    """Let no more of a response be read than somebody may send. Raises UnusableError for what hides its size."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise RemoteError("the response is compressed, which was not asked for")
+        raise UnusableError("the response is compressed, which was not asked for")
     response.stream = _counted(response.stream)
 
 

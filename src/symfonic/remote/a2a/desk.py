@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
+from symfonic.kernel.concurrency.tasks import run_together
 from symfonic.remote.a2a.arrival import Arrival, read_arrival
 from symfonic.remote.a2a.extension import theirs
 from symfonic.remote.a2a.tasks import Tasks
@@ -24,6 +26,7 @@ class Desk:
         self._agent = answering.names()[0]
         self._arrivals: dict[str, Arrival] = {}
         self._runs: dict[str, str] = {}
+        self._owners: dict[str, Any] = {}
         self._tasks = Tasks(self._forget)
         self._types, self._errors = theirs("a2a.types"), theirs("a2a.utils.errors")
         self._handler = theirs("a2a.server.request_handlers").DefaultRequestHandler(
@@ -72,10 +75,24 @@ class Desk:
         )
         await self._tasks.save(made, context)
         self._runs[arrival.task_id] = arrival.run_id
+        self._owners[arrival.task_id] = type(context)(user=context.user)  # of the rest, the headers hold a token
         arrival.stored.set()
         return theirs("a2a.server.agent_execution").RequestContext(
             call_context=context, request=params, task_id=arrival.task_id, context_id=arrival.context_id
         )
+
+    async def end_calls(self) -> None:
+        """Cancel the tasks that go on, whose callers are told so."""
+        await run_together([self._end(task_id, owner) for task_id, owner in self._owners.items()])
+
+    async def aclose(self) -> None:
+        """End what goes on, and all that the SDK has started."""
+        await self.end_calls()
+        await self._handler.aclose()
+
+    async def _end(self, task_id: str, owner: Any) -> None:
+        with suppress(self._errors.A2AError):  # most have ended, and cannot be cancelled
+            await self._handler.on_cancel_task(self._types.CancelTaskRequest(id=task_id), owner)
 
     async def _admitted(self, params: Any, context: Any) -> tuple[Arrival, bool]:
         """What arrived, and whether its run is known already. Raises their errors for what cannot be admitted."""
@@ -124,6 +141,7 @@ class Desk:
             arrival.stored.set()
 
     def _forget(self, task_id: str) -> None:
+        self._owners.pop(task_id, None)
         run_id = self._runs.pop(task_id, None)
         if run_id is not None:
             del self._arrivals[run_id]

@@ -11,7 +11,7 @@ from symfonic.kernel.contracts.text import encodable
 from symfonic.remote.a2a.connection import Connection, Line
 from symfonic.remote.a2a.extension import carried, theirs, trace_of
 from symfonic.remote.a2a.seen import Seen
-from symfonic.remote.a2a.trouble import lost, never_sent, unknown_task
+from symfonic.remote.a2a.trouble import UntoldError, lost, never_sent, unknown_task
 from symfonic.remote.answer import Answer
 from symfonic.remote.crossing import Out
 from symfonic.remote.envelope import Envelope
@@ -30,6 +30,7 @@ class Exchange:
         self._connection = connection
         self._envelope = envelope
         self._trace = trace_of(envelope.lineage.via)
+        self._message_id = str(uuid4())  # one, however often it is sent
         self._seen = Seen()
         self._lost = 0
         self._extended = False
@@ -107,7 +108,7 @@ class Exchange:
     async def _send(self, line: Line) -> None:
         types, lineage = theirs("a2a.types"), self._envelope.lineage
         message = types.Message(
-            message_id=str(uuid4()),
+            message_id=self._message_id,
             role=types.Role.ROLE_USER,
             parts=[types.Part(text=encodable(self._envelope.task))],
             context_id=lineage.root_run_id if line.extended else "",
@@ -122,6 +123,8 @@ class Exchange:
                     self._reached.set()
                 if self._seen.final:
                     return
+        if not self._seen.task_id:  # there is nothing to ask after
+            raise UntoldError
 
     async def _look(self, line: Line) -> None:
         request = theirs("a2a.types").GetTaskRequest(id=self._seen.task_id)

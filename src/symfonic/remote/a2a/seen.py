@@ -23,7 +23,7 @@ _ENDS: dict[str, Status] = {
 
 
 class Seen:
-    """A task as its events tell it; ``task_id`` is blank until there is one."""
+    """A task as its events tell it; ``task_id`` is blank until one is named, and stays what it was then."""
 
     def __init__(self) -> None:
         self.task_id: str = ""
@@ -51,18 +51,18 @@ class Seen:
         elif kind == "task":
             self.take_task(event.task)
         elif kind == "status_update":
-            self.task_id = event.status_update.task_id or self.task_id
+            self.task_id = self.task_id or event.status_update.task_id
             self._metadata.update(plain(event.status_update.metadata))
             self._status(event.status_update.status)
         elif kind == "artifact_update":
             update = event.artifact_update
-            self.task_id = update.task_id or self.task_id
+            self.task_id = self.task_id or update.task_id
             before = self._artifacts.get(update.artifact.artifact_id, "") if update.append else ""
             self._artifacts[update.artifact.artifact_id] = before + text_of(update.artifact.parts)
 
     def take_task(self, task: Any) -> None:
         """Take note of a ``Task``. Raises ValueError for one that cannot be read."""
-        self.task_id = task.id
+        self.task_id = self.task_id or task.id
         self._artifacts = {each.artifact_id: text_of(each.parts) for each in task.artifacts}
         self._metadata = plain(task.metadata)
         self._status(task.status)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,7 +14,10 @@ from symfonic.remote.a2a.desk import Desk
 from symfonic.remote.a2a.extension import LASTING, URI, theirs
 from symfonic.remote.a2a.gate import Auth, Gate, unreadable
 from symfonic.remote.a2a.work import Answering
+from symfonic.remote.brevity import brief
 from symfonic.remote.reception import Lasting, Reception, who_answers
+
+LOGGER = "a2a.server.routes.jsonrpc_dispatcher"
 
 CLOSE_SECONDS = 10.0
 """How long the tasks that go on have to end when the server is shut down."""
@@ -53,6 +57,8 @@ def a2a_app(
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(f"url must be the address that callers use, such as http://HOST:PORT/, got {url!r}")
+    if auth is not None and not callable(auth):
+        raise ConfigurationError(f"auth must be a function from a token to its user, got {type(auth).__name__}")
     agent = who_answers(agent)
     answering = _answering(agent, name, max_depth, limits)
     lasting = agent if isinstance(agent, Lasting) else None
@@ -82,7 +88,16 @@ def _application(served: _Served) -> Any:
 
     gate = theirs("starlette.middleware").Middleware(Gate, auth=served.auth)
     lifetime = _lifetime(desk, served.lasting)
-    return theirs("starlette.applications").Starlette(routes=places, middleware=[gate], lifespan=lifetime)
+    app = theirs("starlette.applications").Starlette(routes=places, middleware=[gate], lifespan=lifetime)
+    app.state.end_calls = partial(_end_calls, desk, served.lasting)
+    return app
+
+
+async def _end_calls(desk: Desk, lasting: Lasting | None) -> None:
+    """End the calls that go on; runs that outlive this process are left first, and do not end with their calls."""
+    if lasting is not None:
+        await lasting.leave()
+    await desk.end_calls()
 
 
 def _lifetime(desk: Desk, lasting: Lasting | None) -> Callable[[Any], AbstractAsyncContextManager[None]]:
@@ -108,7 +123,8 @@ def _endpoint(answered: Callable[[Any], Awaitable[Any]]) -> Any:
     async def endpoint(request: Any) -> Any:
         problem = unreadable(await request.body())
         if problem is None:
-            return await answered(request)
+            with brief(LOGGER):
+                return await answered(request)
         code, message = problem
         return responses.JSONResponse({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}})
 

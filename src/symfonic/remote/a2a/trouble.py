@@ -4,9 +4,15 @@ from typing import Any
 
 from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.a2a.extension import theirs
-from symfonic.remote.answer import RemoteError
+from symfonic.remote.answer import RemoteError, UnusableError
 
 _BUSY = (502, 503, 504)
+_PASSING = (408, 409, 425, 429)
+"""Statuses of a refusal that another time may not meet."""
+
+
+class UntoldError(Exception):
+    """An answer has ended, in order, that names no task and does not say how the call stands."""
 
 
 def _causes(error: BaseException) -> list[BaseException]:
@@ -30,8 +36,8 @@ def status_of(error: BaseException) -> int | None:
 
 
 def lost(error: BaseException) -> bool:
-    """Whether a connection failed, so that it is not known what became of a message."""
-    return _one_of(error, theirs("httpx").TransportError) is not None or status_of(error) in _BUSY
+    """Whether it is not known what became of a message: a connection failed, or has said nothing of it."""
+    return _one_of(error, theirs("httpx").TransportError, UntoldError) is not None or status_of(error) in _BUSY
 
 
 def never_sent(error: BaseException) -> bool:
@@ -46,22 +52,37 @@ def unknown_task(error: BaseException) -> bool:
 
 
 def told(error: Exception, url: str) -> RemoteError:
-    """The error in our terms, for its place in ``raise ... from error``."""
+    """The error in our terms, for its place in ``raise ... from error``; an UnusableError where it would come again."""
     httpx, status = theirs("httpx"), status_of(error)
     if status in (401, 403):
-        return RemoteError(f"the agent at {url} does not let this caller in ({status}): is auth=... right?")
+        return UnusableError(f"the agent at {url} does not let this caller in ({status}): is auth=... right?")
     if status is not None:
-        return RemoteError(f"the agent at {url} answered with HTTP status {status}")
+        kind = RemoteError if status >= 500 or status in _PASSING else UnusableError
+        return kind(f"the agent at {url} answered with HTTP status {status}")
     if never_sent(error):
         return RemoteError(f"the agent at {url} cannot be reached: {_words(error)}")
     if _one_of(error, httpx.TimeoutException) is not None:
         return RemoteError(f"the agent at {url} was silent for too long: {_words(error)}")
+    if isinstance(error, UntoldError):
+        return RemoteError(f"the agent at {url} ended its answer without saying how the call stands")
     if lost(error):
         return RemoteError(f"the connection to the agent at {url} was lost: {_words(error)}")
+    return _misunderstood(error, url)
+
+
+def _misunderstood(error: Exception, url: str) -> RemoteError:
+    """The same of an answer that came."""
+    errors = theirs("a2a.utils.errors")
     if isinstance(error, theirs("a2a.client.errors").A2AClientError):
-        return RemoteError(f"the agent at {url} does not speak A2A as expected: {_words(error)}")
-    if isinstance(error, theirs("a2a.utils.errors").A2AError):
-        return RemoteError(f"the agent at {url} refused the call: {_words(error)}")
+        return UnusableError(f"the agent at {url} does not speak A2A as expected: {_words(error)}")
+    if isinstance(error, errors.A2AError):
+        passing = (
+            errors.InternalError,
+            errors.InvalidAgentResponseError,
+            errors.TaskNotFoundError,
+        )
+        kind = RemoteError if isinstance(error, passing) else UnusableError
+        return kind(f"the agent at {url} refused the call: {_words(error)}")
     return RemoteError(f"the agent at {url} answered with what cannot be read: {_words(error)}")
 
 

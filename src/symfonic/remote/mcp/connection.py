@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from symfonic.errors import SymfonicError
 from symfonic.kernel.concurrency.tasks import run_within
 from symfonic.kernel.contracts.text import error_text
-from symfonic.remote.answer import RemoteError
+from symfonic.remote.answer import RemoteError, UnusableError
+from symfonic.remote.brevity import brief
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -23,6 +24,11 @@ _log = logging.getLogger("symfonic.remote")
 
 MOST_PAGES, MOST_TOOLS, MOST_EVENT_BYTES = 100, 1000, 8 * 1024 * 1024
 """Pages and tools of a server's list that are read, and bytes of one event of its stream."""
+
+_UNSAID = "Server returned an error response"
+"""What the SDK says of an HTTP status that it keeps to itself."""
+
+LOGGERS = ("mcp.client.stdio", "mcp.client.streamable_http")
 
 LONGEST_CONNECT = 10.0
 """Seconds until a network connection must stand."""
@@ -64,6 +70,7 @@ class Connection:
         self._client: Client | None = None
         self._given_up = False
         self._scope: Any = None
+        self._refusal = 0  # the latest HTTP status that was none of success
 
     def open(self) -> "list[Tool]":
         """Connect, and return the tools that there are. Blocks. Raises RemoteError if that cannot be done."""
@@ -76,7 +83,7 @@ class Connection:
             try:
                 stack.enter_context(portal.wrap_async_context_manager(self._connected(tools)))
             except Exception as error:
-                raise RemoteError(f"no connection to the MCP server {self._address}: {_words(error)}") from error
+                raise self._told(f"no connection to the MCP server {self._address}", error) from error
             self._stack = stack.pop_all()
         return tools
 
@@ -112,7 +119,19 @@ class Connection:
         except SymfonicError:
             raise
         except Exception as error:
-            raise RemoteError(f"the MCP server {self._address}: {_words(error)}") from error
+            raise self._told(f"the MCP server {self._address}", error) from error
+
+    def _told(self, what: str, error: Exception) -> RemoteError:
+        words, status = _words(error), self._refusal
+        if words != _UNSAID or not status:
+            return RemoteError(f"{what}: {words}")
+        if status in (401, 403):
+            return UnusableError(f"{what}: it does not let this caller in ({status}): is headers={{...}} right?")
+        return RemoteError(f"{what}: it answered with HTTP status {status}")
+
+    async def _note(self, response: Any) -> None:
+        if response.status_code >= 300:
+            self._refusal = response.status_code
 
     async def _called(self, tool: str, arguments: dict[str, Any], meta: dict[str, Any] | None) -> "CallToolResult":
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
@@ -129,11 +148,11 @@ class Connection:
         import anyio
         from mcp import Client
 
-        with anyio.CancelScope(deadline=anyio.current_time() + self._opening) as self._scope:
+        with brief(*LOGGERS), anyio.CancelScope(deadline=anyio.current_time() + self._opening) as self._scope:
             if self._given_up:
                 raise RuntimeError("it was given up")
             async with (
-                _transport(self._address, self._timeout + LONGEST_CONNECT) as transport,
+                _transport(self._address, self._timeout + LONGEST_CONNECT, self._note) as transport,
                 Client(transport, cache=None) as client,
             ):
                 await _list(client, tools)
@@ -159,10 +178,10 @@ async def _list(client: "Client", tools: "list[Tool]") -> None:
 
 
 @asynccontextmanager
-async def _transport(address: Address, silence: float) -> AsyncIterator[Any]:
+async def _transport(address: Address, silence: float, note: Callable[[Any], Awaitable[None]]) -> AsyncIterator[Any]:
     """What a client of theirs is given to speak through: it enters it, and leaves it.
 
-    ``silence`` is how many seconds an HTTP server may send nothing at all.
+    ``silence`` is how many seconds an HTTP server may send nothing at all; ``note`` is told of every response.
     """
     if address.command:
         from mcp import StdioServerParameters, stdio_client
@@ -178,7 +197,8 @@ async def _transport(address: Address, silence: float) -> AsyncIterator[Any]:
     from mcp.client.streamable_http import streamable_http_client
 
     waits = httpx2.Timeout(LONGEST_CONNECT, read=silence)
-    async with httpx2.AsyncClient(headers=dict(address.headers or {}), timeout=waits) as http:
+    headers, hooks = dict(address.headers or {}), {"response": [note]}
+    async with httpx2.AsyncClient(headers=headers, timeout=waits, event_hooks=hooks) as http:
         larger: dict[str, Any] = {"max_sse_event_size": MOST_EVENT_BYTES}  # of mcp 2.3; ours may be larger than theirs
         yield streamable_http_client(address.url, http_client=http, **larger)
 

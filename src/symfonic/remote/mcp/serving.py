@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.contracts.text import error_text
+from symfonic.remote.web import serve_app
 
 if TYPE_CHECKING:
     from mcp.server import Server
 
 PATH = "/mcp"
-
-CLOSING_SECONDS = 5
-"""How long calls in progress may go on when an HTTP server is told to end."""
 
 
 async def serve_stdio(server: "Server[Any]", ended: Callable[[], object] | None = None) -> None:
@@ -53,21 +51,16 @@ async def serve_http(
     """
     import socket
 
-    import uvicorn
-
     try:
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as error:
         raise ConfigurationError(f"cannot listen on {host}:{port}: {error_text(error)}") from error
     with listening:
         app: Any = server.streamable_http_app(streamable_http_path=PATH, host=host)
-        config = uvicorn.Config(
-            _Guarded(app, token) if token else app, log_level="warning", timeout_graceful_shutdown=CLOSING_SECONDS
-        )
-        if ready is not None:
-            shown = f"[{host}]" if ":" in host else host
-            ready(f"http://{shown}:{listening.getsockname()[1]}{PATH}")
-        await uvicorn.Server(config).serve(sockets=[listening])
+        shown = f"[{host}]" if ":" in host else host
+        address = f"http://{shown}:{listening.getsockname()[1]}{PATH}"
+        guarded = _Guarded(app, token) if token else app
+        await serve_app(guarded, listening, ready=lambda: ready(address) if ready is not None else None)
 
 
 class _Guarded:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from mcp.types import Tool as Theirs
 
 
+OPENING = 30.0
+"""Seconds that connecting may take, where nobody says otherwise."""
+
+
 def mcp_tools(
     *,
     command: Sequence[str] = (),
@@ -26,14 +30,15 @@ def mcp_tools(
     env: Mapping[str, str] | None = None,
     cwd: str | None = None,
     prefix: str = "",
-    opening: float = 30.0,
+    opening: float | None = None,
     timeout: float = 300.0,
 ) -> "McpTools":
     """The tools of a server: one that a ``command`` starts, or one at a ``url`` (streamable HTTP).
 
     A process gets ``env`` on top of a few harmless variables, and runs in ``cwd``; ``headers`` go along with every
-    request. ``prefix`` is put before every tool's name. ``opening`` and ``timeout`` are the seconds that connecting and
-    one call may take. Raises ConfigurationError if there is no mcp, or not exactly one of ``command`` and ``url``.
+    request. ``prefix`` is put before every tool's name. ``timeout`` is the seconds that one call may take, ``opening``
+    those that connecting may, which are 30 but no more than a call's unless you say so. Raises ConfigurationError if
+    there is no mcp, or not exactly one of ``command`` and ``url``.
     """
     need_mcp()
     if bool(command) == bool(url) or isinstance(command, str):
@@ -42,6 +47,7 @@ def mcp_tools(
         raise ConfigurationError("mcp_tools(url=...) must begin with http:// or https://")
     if (url and (env or cwd)) or (command and headers):
         raise ConfigurationError("mcp_tools(...): headers go with a url, env and cwd with a command")
+    opening = min(OPENING, timeout) if opening is None else opening
     if min(opening, timeout) <= 0:
         raise ConfigurationError(f"mcp_tools(...): opening and timeout must be seconds > 0, got {opening}, {timeout}")
     return McpTools(Address(tuple(command), url, headers, env, cwd), prefix, opening, timeout)
