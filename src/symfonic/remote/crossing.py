@@ -7,7 +7,7 @@ from contextvars import Context, ContextVar, copy_context
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
-from symfonic.errors import DelegationError, LimitReachedError, OverrunError
+from symfonic.errors import DelegationError, EnvelopeError, LimitReachedError, OverrunError
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage
 from symfonic.kernel.contracts.run_identity import RunIdentity
 from symfonic.remote.answer import Answer, RemoteError
@@ -15,6 +15,10 @@ from symfonic.remote.envelope import LONGEST_WAY, MOST, Envelope, Left, Lineage,
 
 way_here: ContextVar[tuple[str, ...]] = ContextVar("symfonic_way_here", default=())
 """The runs that left a process on the way to this code, oldest first."""
+
+
+class UnsendableError(EnvelopeError, DelegationError):
+    """A call cannot leave the process: tried again, it could not either."""
 
 
 class Out:
@@ -84,8 +88,8 @@ _out: dict[str, Out] = {}
 def leaving(agent: str, task: str) -> Iterator[Out]:
     """Let a task leave the process as a run: the one that a roster opened for it, or else one below the current one.
 
-    Raises LimitReachedError if nothing is left to spend, EnvelopeError if the task is too large to be sent or the run's
-    ids cannot be, and DelegationError if the task has been sent on too often.
+    Raises LimitReachedError if nothing is left to spend, UnsendableError if the task is too large or the run's
+    ids cannot be sent, and DelegationError if the task has been sent on too often.
     """
     run = active_run()
     identity = run.identity if run is not None else None
@@ -158,8 +162,11 @@ def _sealed(agent: str, task: str, run: ActiveRun, identity: RunIdentity) -> Env
         "deadline": deadline,
         "left": left,
     }
-    envelope = checked(Envelope, fields)
-    envelope.text_of()  # too much is refused here
+    try:
+        envelope = checked(Envelope, fields)
+        envelope.text_of()  # too much is refused here
+    except EnvelopeError as error:
+        raise UnsendableError(str(error)) from error
     return envelope
 
 
