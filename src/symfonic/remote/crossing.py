@@ -7,7 +7,7 @@ from contextvars import Context, ContextVar, copy_context
 
 from symfonic.capabilities.delegation.active_run import ActiveRun, RunScope, active_run
 from symfonic.capabilities.delegation.runner_adapter import ChildResponse
-from symfonic.errors import DelegationError, LimitReachedError, OverrunError
+from symfonic.errors import DelegationError, EnvelopeError, LimitReachedError, OverrunError
 from symfonic.kernel.contracts.messages import NO_USAGE, Usage
 from symfonic.kernel.contracts.run_identity import RunIdentity
 from symfonic.remote.answer import Answer, RemoteError
@@ -18,6 +18,10 @@ way_here: ContextVar[tuple[str, ...]] = ContextVar("symfonic_way_here", default=
 
 caller_here: ContextVar[str | None] = ContextVar("symfonic_caller_here", default=None)
 """Who had this done from another process, as far as this side asks; None where nobody did."""
+
+
+class UnsendableError(EnvelopeError, DelegationError):
+    """A call cannot leave the process: tried again, it could not either."""
 
 
 class Out:
@@ -87,8 +91,8 @@ _out: dict[str, Out] = {}
 def leaving(agent: str, task: str) -> Iterator[Out]:
     """Let a task leave the process as a run: the one that a roster opened for it, or else one below the current one.
 
-    Raises LimitReachedError if nothing is left to spend, EnvelopeError if the task is too large to be sent or the run's
-    ids cannot be, and DelegationError if the task has been sent on too often.
+    Raises LimitReachedError if nothing is left to spend, UnsendableError if the task is too large or the run's
+    ids cannot be sent, and DelegationError if the task has been sent on too often.
     """
     run = active_run()
     identity = run.identity if run is not None else None
@@ -161,8 +165,11 @@ def _sealed(agent: str, task: str, run: ActiveRun, identity: RunIdentity) -> Env
         "deadline": deadline,
         "left": left,
     }
-    envelope = checked(Envelope, fields)
-    envelope.text_of()  # too much is refused here
+    try:
+        envelope = checked(Envelope, fields)
+        envelope.text_of()  # too much is refused here
+    except EnvelopeError as error:
+        raise UnsendableError(str(error)) from error
     return envelope
 
 

@@ -8,6 +8,7 @@ from a2a_kit import served_here
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from symfonic import Agent, ChildPolicy, DelegationOutcome, SubAgent
+from symfonic.errors import EnvelopeError
 from symfonic.remote.a2a import a2a_child
 from symfonic.remote.answer import RemoteError
 from symfonic.testing import ScriptedModel, tool_call
@@ -51,13 +52,13 @@ PASSING: dict[str, Far] = {
 }
 
 
-async def record_of(far: Far, **policy: Any) -> Any:
+async def record_of(far: Far, task: str = "work", **policy: Any) -> Any:
     async with served_here(far.app) as url:
         child = SubAgent("far", a2a_child(url, auth="token", timeout=20), "Far.", policy=ChildPolicy(**policy))
-        lead = Agent(ScriptedModel(tool_call("run_agent", name="far", task="work"), "over"), sub_agents=[child])
+        lead = Agent(ScriptedModel(tool_call("run_agent", name="far", task=task), "over"), sub_agents=[child])
         [record] = (await lead.run("Go.")).delegations
     assert record.outcome is DelegationOutcome.CHILD_FAILED
-    assert isinstance(record.trace.error, RemoteError), record.trace.error
+    assert isinstance(record.trace.error, RemoteError | EnvelopeError), record.trace.error
     return record
 
 
@@ -66,6 +67,14 @@ async def test_what_cannot_be_used_is_not_worth_trying_again(far: Far) -> None:
     record = await record_of(far, retries=2)
     assert not record.trace.retryable, record.message
     assert len(far.messages) <= 1, "and is not"
+
+
+async def test_what_is_too_large_to_be_sent_is_not_worth_trying_again() -> None:
+    far = Far(DONE)
+    record = await record_of(far, "x" * 300_000)
+    assert not record.trace.retryable, record.message
+    assert "of at most 262144" in record.message
+    assert not far.messages
 
 
 @pytest.mark.parametrize("far", PASSING.values(), ids=PASSING)

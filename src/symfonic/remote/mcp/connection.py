@@ -160,7 +160,8 @@ class Connection:
                 self._client = client
                 yield
         if self._scope.cancelled_caught:
-            raise TimeoutError("it was given up" if self._given_up else f"it was not there within {self._opening:g} s")
+            late = f"it was not there within {self._opening:g} s, which opening=... is for"
+            raise TimeoutError("it was given up" if self._given_up else late)
 
 
 async def _list(client: "Client", tools: "list[Tool]") -> None:

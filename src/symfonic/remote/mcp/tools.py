@@ -37,8 +37,8 @@ def mcp_tools(
 
     A process gets ``env`` on top of a few harmless variables, and runs in ``cwd``; ``headers`` go along with every
     request. ``prefix`` is put before every tool's name. ``timeout`` is the seconds that one call may take, ``opening``
-    those that connecting may, which are 30 but no more than a call's unless you say so. Raises ConfigurationError if
-    there is no mcp, or not exactly one of ``command`` and ``url``.
+    those until the tools are known: 30 unless you say so, and at a ``url`` no more than ``timeout``. Raises
+    ConfigurationError if there is no mcp, or not exactly one of ``command`` and ``url``.
     """
     need_mcp()
     if bool(command) == bool(url) or isinstance(command, str):
@@ -47,7 +47,8 @@ def mcp_tools(
         raise ConfigurationError("mcp_tools(url=...) must begin with http:// or https://")
     if (url and (env or cwd)) or (command and headers):
         raise ConfigurationError("mcp_tools(...): headers go with a url, env and cwd with a command")
-    opening = min(OPENING, timeout) if opening is None else opening
+    if opening is None:
+        opening = min(OPENING, timeout) if url else OPENING  # a process has to start first
     if min(opening, timeout) <= 0:
         raise ConfigurationError(f"mcp_tools(...): opening and timeout must be seconds > 0, got {opening}, {timeout}")
     return McpTools(Address(tuple(command), url, headers, env, cwd), prefix, opening, timeout)
