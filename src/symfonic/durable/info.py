@@ -58,7 +58,7 @@ class RunInfo:
 def info(row: Any) -> RunInfo:
     """What a row of DBOS's says; how a run ended only where the row was read with its outcome."""
     told = row.attributes or {}
-    status: str = _WORDS.get(row.status, row.status)
+    status = _WORDS.get(str(row.status), str(row.status))
     text: str | None = None
     if row.status == "SUCCESS" and row.output is not None:
         status, text = _outcome(row.output)
