@@ -11,7 +11,7 @@ from typing import Any
 
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH
 from symfonic.durable.database import Database, unusable
-from symfonic.durable.journal import JournalLostError
+from symfonic.durable.journal import JournalLostError, survived
 from symfonic.durable.ownership import Ownership, own
 from symfonic.durable.paths import Tree, ours
 from symfonic.durable.runs import APPLICATION, WORKFLOW, Runs, queue_of
@@ -26,13 +26,17 @@ _MOST_QUEUES = 32
 _SETTINGS = [each.name for each in fields(Settings)]
 _LAUNCHED = "this program launches DBOS itself: name no database, and its own is used"
 _AS_WANTED = ("Asyncio task cancelled for workflow or step", "Workflow already exists in queue")
+_THE_URL = "Initializing DBOS system database with URL"
 
 
 def _quiet(record: logging.LogRecord) -> bool:
-    """Whether a line of DBOS's log is more than that a run was cancelled, or asked for again, as somebody wanted."""
+    """Whether a line of DBOS's log is more than that a run was cancelled, or asked for again, as somebody wanted.
+
+    What it says of the database's URL is not shown either: it knows of one password in it, where there may be more.
+    """
     kind = record.exc_info[0] if record.exc_info else None
     cancelled = kind is not None and kind.__name__ == "DBOSAwaitedWorkflowCancelledError"
-    return not cancelled and not str(record.msg).startswith(_AS_WANTED)
+    return not cancelled and not str(record.msg).startswith((*_AS_WANTED, _THE_URL))
 
 
 class Engine:
@@ -98,7 +102,7 @@ class Engine:
                     f"there is no agent {envelope.agent!r} in the process that took the run; its trees are: {known}."
                     " Teams that share a database need a version each"
                 )
-            return (await tree.answer(envelope)).plain()
+            return (await survived(lambda: tree.answer(envelope))).plain()
         except JournalLostError as lost:
             raise lost.__cause__ or RuntimeError(str(lost)) from lost
         except DelegationError as error:
@@ -125,6 +129,7 @@ class Engine:
             raise ConfigurationError(_LAUNCHED)
         if settings.worker and self._database.in_file():  # first: who has the id may be stopped with the file locked
             self._ownership = own(self._database, settings.executor_id)
+        logging.getLogger("dbos").addFilter(_quiet)
         self._database.prepare()
         if settings.worker and self._ownership is None:  # on a server, whose database may only be there now
             self._ownership = own(self._database, settings.executor_id)
@@ -133,7 +138,6 @@ class Engine:
             system_database_engine=self._database.engine(), serializer=serializer, application_name=APPLICATION
         )
         runs = Runs(self._client, settings)
-        logging.getLogger("dbos").addFilter(_quiet)
         if settings.worker:
             self._refuse_others(runs)
             for queue in self._queues():  # before the launch, so that they are listened to at once

@@ -13,6 +13,7 @@ from symfonic.durable.settings import MOST_RECOVERIES, POLL, Settings, dbos
 from symfonic.durable.watch import Watch
 from symfonic.errors import OverrunError, SymfonicError
 from symfonic.kernel.concurrency.tasks import run_inside, run_within
+from symfonic.kernel.contracts.run_identity import beginning
 from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
@@ -214,7 +215,8 @@ class Runs:
         top = await self._listed(workflow_ids=[run_id])
         if not top:
             return []
-        begins = {f"{run_id.partition('.')[0]}.", f"{top[0].root_run_id}."}  # as all ids below it do, and some others
+        root = top[0].root_run_id
+        begins = {f"{each}." for each in (run_id.partition(".")[0], root, beginning(root))}  # as all below, and others
         below, found = {run_id}, []
         for each in sorted(await self._listed(workflow_id_prefix=sorted(begins), **which), key=lambda each: each.depth):
             if each.parent_run_id in below:
