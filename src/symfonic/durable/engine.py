@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,11 @@ from symfonic.remote.envelope import Envelope
 
 _MOST_QUEUES = 32
 _SETTINGS = [each.name for each in fields(Settings)]
+_CLOSED = "the durable tree has been closed"
+_FORKED = (
+    "this process was forked from one with durable trees and can have none: start it another way (spawn), and declare"
+    " them there, with an executor_id of its own"
+)
 _LAUNCHED = "this program launches DBOS itself: name no database, and its own is used"
 _AS_WANTED = ("Asyncio task cancelled for workflow or step", "Workflow already exists in queue")
 _THE_URL = "Initializing DBOS system database with URL"
@@ -49,6 +55,7 @@ class Engine:
         self._runs: Runs | None = None
         self._client: Any = None
         self._launched = False
+        self._ended: str = ""
         self._database = None if settings.database is None else Database(settings.database)
         self._ownership: Ownership | None = None
         _workflow()
@@ -57,7 +64,7 @@ class Engine:
     def runs(self) -> Runs:
         """The runs in its database. Raises SymfonicError before the engine is started and after it is stopped."""
         if self._runs is None:
-            raise SymfonicError("the durable tree has been closed")
+            raise SymfonicError(self._ended or _CLOSED)
         return self._runs
 
     def start(self) -> None:
@@ -68,6 +75,8 @@ class Engine:
         with self._turn:
             if self._runs is not None:
                 return
+            if self._ended:  # it was left while this was on its way here
+                raise SymfonicError(self._ended)
             _take_over(self)
             try:
                 self._start()
@@ -81,7 +90,23 @@ class Engine:
     def stop(self) -> None:
         """Let go of everything. Blocks. What is running stays as it is, for the next process with this id."""
         with self._turn:
+            if self._ended == _FORKED:
+                return
+            self._ended = _CLOSED
             self._stop()
+
+    def forked(self) -> bool:
+        """This is a child process: whether it was begun in the parent, and so is not the child's to use.
+
+        Nothing is closed then that the parent uses.
+        """
+        begun = self._runs is not None or self._turn.locked()
+        self._turn = threading.Lock()
+        if begun:
+            self._ended, self._runs = _FORKED, None
+            if self._ownership is not None:
+                self._ownership.forked()
+        return begun
 
     async def through(self, envelope: Envelope) -> Answer:
         """See `Runs.through`."""
@@ -200,6 +225,8 @@ class Engine:
 
 _lock = threading.Lock()
 _engine: Engine | None = None
+_parents: Engine | None = None
+"""That of the process which this one was forked from: never used, and kept, since its connections are the parent's."""
 
 
 def enter(name: str, root: Any, settings: Settings) -> Engine:
@@ -208,6 +235,8 @@ def enter(name: str, root: Any, settings: Settings) -> Engine:
     Raises ConfigurationError if it has other settings, or another tree of that name.
     """
     global _engine
+    if _parents is not None:
+        raise ConfigurationError(_FORKED)
     with _lock:
         engine = _engine
         if engine is None:
@@ -265,6 +294,18 @@ def _forget(engine: Engine) -> None:
     with _lock:
         if _engine is engine:
             _engine = None
+
+
+def _forked() -> None:
+    """A child process has no thread of its parent's that could hold the lock, and not its engine."""
+    global _engine, _lock, _parents
+    _lock = threading.Lock()
+    if _engine is not None and _engine.forked():
+        _parents, _engine = _engine, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @cache

@@ -12,7 +12,7 @@ from symfonic.durable.info import CANCELLED, ENDED, GIVEN_UP, LIVE, WAITING, Run
 from symfonic.durable.settings import MOST_RECOVERIES, POLL, Settings, dbos
 from symfonic.durable.watch import Watch
 from symfonic.errors import OverrunError, SymfonicError
-from symfonic.kernel.concurrency.tasks import run_inside, run_within
+from symfonic.kernel.concurrency.tasks import run_inside, run_within, started
 from symfonic.kernel.contracts.run_identity import beginning
 from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.answer import Answer
@@ -23,7 +23,10 @@ T = TypeVar("T")
 APPLICATION, WORKFLOW = "symfonic", "symfonic.run_agent"
 _CANCELLED = "it was cancelled; resume({0!r}), or `symfonic resume {0}`, lets it go on"
 _MOST_PASSES, GRACE = 100, 10.0
-"""Rounds of cancelling until nothing new is found, and seconds past its deadline in which a run can still say so."""
+"""Rounds of cancelling until nothing new is found, and seconds past its deadline in which a run can still say so.
+
+So long a cancellation goes on as well that is itself cancelled.
+"""
 
 
 def queue_of(depth: int) -> str:
@@ -60,10 +63,13 @@ class Runs:
             return await self._outcome(envelope)
         except asyncio.CancelledError:
             if not self.closing and not left():
-                if not queued:  # it may still be on its way there: then what comes second changes nothing
-                    await self._enqueue(envelope, written)
-                await self.cancel(envelope.lineage.run_id)
+                await _surely(self._called_off(envelope, None if queued else written))
             raise
+
+    async def _called_off(self, envelope: Envelope, written: dict[str, Any] | None) -> None:
+        if written is not None:  # it may still be on its way there: then what comes second changes nothing
+            await self._enqueue(envelope, written)
+        await self.cancel(envelope.lineage.run_id)
 
     async def asked(self, run_id: str) -> Envelope | None:
         """What the first asked for who used the id. Raises EnvelopeError for what cannot be read."""
@@ -227,6 +233,19 @@ class Runs:
     async def _listed(self, *, load_output: bool = False, **which: Any) -> list[RunInfo]:
         asked = {"name": WORKFLOW, "load_input": False, "load_output": load_output, **which}
         return [info(each) for each in await _apart(self._calls.list_workflows_async(**asked))]
+
+
+async def _surely(work: Coroutine[Any, Any, None]) -> None:
+    """Do it to its end, also where that is cancelled again and again; not for longer than is worth waiting for."""
+    task, until = started(work), time.monotonic() + GRACE
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            if time.monotonic() > until:
+                task.cancel()
+                raise
+    task.result()
 
 
 async def _apart(work: Awaitable[T]) -> T:
