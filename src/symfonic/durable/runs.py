@@ -17,6 +17,7 @@ from symfonic.kernel.contracts.run_identity import beginning
 from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
+from symfonic.remote.reception import ANOTHER_CALL
 
 T = TypeVar("T")
 
@@ -59,6 +60,8 @@ class Runs:
         try:
             await self._enqueue(envelope, written)
             queued = True
+            if await self._is_another(envelope):
+                return Answer(status="refused", text=ANOTHER_CALL, lineage=envelope.lineage)
             await self._unless_cancelled(envelope)
             return await self._outcome(envelope)
         except asyncio.CancelledError:
@@ -69,7 +72,23 @@ class Runs:
     async def _called_off(self, envelope: Envelope, written: dict[str, Any] | None) -> None:
         if written is not None:  # it may still be on its way there: then what comes second changes nothing
             await self._enqueue(envelope, written)
-        await self.cancel(envelope.lineage.run_id)
+        if not await self._is_another(envelope):
+            await self.cancel(envelope.lineage.run_id)
+
+    async def _is_another(self, envelope: Envelope) -> bool:
+        """Whether the id was used before for another call: whoever is the first has it, also where two come at once.
+
+        A child's is derived from its parent's: its agent and parent say whose it is, and its task may be put in other
+        words when its parent is gone through again.
+        """
+        ids, child = envelope.lineage, "/" in envelope.agent
+        which = {"workflow_ids": [ids.run_id], "load_input": not child, "load_output": False}
+        rows = await _apart(self._calls.list_workflows_async(**which))
+        if not rows or (first := info(rows[0])).agent != envelope.agent:
+            return bool(rows)
+        if child:
+            return first.parent_run_id != ids.parent_run_id
+        return Envelope.read(rows[0].input["args"][0]).task != envelope.task
 
     async def asked(self, run_id: str) -> Envelope | None:
         """What the first asked for who used the id. Raises EnvelopeError for what cannot be read."""

@@ -1,8 +1,10 @@
 """Durable trees whose children, tools, models and hooks do what nobody should: the tree ends, and the worker lives."""
 
+import asyncio
+
 import pytest
 
-from symfonic import Agent, AgentRef, Options, SubAgent, from_callable
+from symfonic import Agent, AgentRef, Options, SubAgent, SymfonicError, from_callable
 from symfonic.durable import Waits, durable
 from symfonic.kernel.contracts.messages import ToolCall
 from symfonic.kernel.contracts.model import ModelReply
@@ -110,3 +112,27 @@ async def test_the_longest_run_id_is_one_that_a_tree_can_have(database):
         result = await tree.run("Go.", run_id="r" * LONGEST_ID)
         assert [each.outcome.value for each in result.delegations] == ["delivered"]
         assert [each.depth for each in await tree.runs(run_id="r" * LONGEST_ID)] == [0, 1, 2]
+
+
+async def test_whoever_takes_the_id_of_a_child_to_come_does_not_speak_for_it(database):
+    child = SubAgent("clerk", from_callable(lambda query: "The clerk's."), "Is asked.")
+    lead = Agent(ScriptedModel(asks("clerk"), "The lead's."), name="lead", sub_agents=[child])
+    async with durable(lead, database, waits=SOON) as tree:
+        await tree.run("Go.", run_id="r.call_1_1")
+        result = await tree.run("Go.", run_id="r")
+    told = {each.outcome.value: each.message for each in result.delegations}
+    assert told == {"child_failed": "Sub-agent 'clerk' failed: Delegation refused: its run id is that of another call"}
+
+
+async def test_of_many_who_use_one_id_at_once_only_those_with_its_task_have_its_answer(database):
+    def says(messages, tools):
+        return messages[-1].text
+
+    async with durable(Agent(FunctionModel(says), name="lead"), database, waits=SOON) as tree:
+        await tree.start()
+        tasks = [f"Task {number % 3}." for number in range(9)]
+        told = await asyncio.gather(*(tree.run(each, run_id="r") for each in tasks), return_exceptions=True)
+    had = {task for task, each in zip(tasks, told, strict=True) if not isinstance(each, Exception)}
+    assert len(had) == 1
+    for task, each in zip(tasks, told, strict=True):
+        assert each.text == task if task in had else isinstance(each, SymfonicError), each

@@ -12,6 +12,7 @@ from symfonic.durable.runs import Runs
 from symfonic.durable.settings import Settings, Waits
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
+from symfonic.remote.reception import ANOTHER_CALL
 
 IN_TIME = 5
 
@@ -27,6 +28,7 @@ class Row:
     error: Any = None
     executor_id: Any = None
     app_version: str = "1"
+    input: Any = None
     created_at: int = 0
     recovery_attempts: int = 1
 
@@ -58,7 +60,8 @@ class Kept:
 
     async def enqueue_async(self, options, envelope):
         await self._at("enqueue")
-        self.rows.setdefault(options["workflow_id"], Row(options["workflow_id"], options["attributes"]))
+        row = Row(options["workflow_id"], options["attributes"], input={"args": [envelope]})
+        self.rows.setdefault(options["workflow_id"], row)
 
     async def cancel_workflows_async(self, ids):
         await self._at("cancel")
@@ -91,17 +94,22 @@ class Handle:
         return self.row.output
 
 
-def envelope(run_id, parent=None, depth=0):
+def envelope(run_id, parent=None, depth=0, task="Go."):
     lineage = {"run_id": run_id, "root_run_id": "r", "parent_run_id": parent}
-    return Envelope.read({"agent": "lead", "task": "Go.", "lineage": lineage, "depth": depth})
+    return Envelope.read({"agent": agent(depth), "task": task, "lineage": lineage, "depth": depth})
+
+
+def agent(depth):
+    return "/".join(["lead", "a", "b"][: depth + 1])
 
 
 def tree_of(*run_ids):
     """Runs that go on, the first one the root, each below the one before."""
     rows, parent = {}, None
     for depth, run_id in enumerate(run_ids):
-        told = {"agent": "lead", "depth": depth, "root": "r", "parent": parent}
-        rows[run_id], parent = Row(run_id, told, "PENDING"), run_id
+        told = {"agent": agent(depth), "depth": depth, "root": "r", "parent": parent}
+        asked = {"args": [envelope(run_id, parent, depth).plain()]}
+        rows[run_id], parent = Row(run_id, told, "PENDING", input=asked), run_id
     return Kept(rows)
 
 
@@ -214,3 +222,41 @@ async def test_what_has_ended_is_its_answer_whoever_asks():
     ] * 3
     await runs.cancel("r")
     assert statuses(kept) == {"r": "SUCCESS"}
+
+
+async def test_of_two_tasks_that_come_at_once_under_one_id_the_second_is_refused_and_ends_nothing():
+    kept = tree_of()
+    runs = runs_of(kept)
+    kept.close("enqueue")
+    first = asyncio.create_task(runs.through(envelope("r")))
+    second = asyncio.create_task(runs.through(envelope("r", task="Stop.")))
+    third = asyncio.create_task(runs.through(envelope("r", task="Turn.")))
+    await kept.come_to("enqueue")
+    third.cancel()
+    kept.open("enqueue")
+    told = await asyncio.wait_for(second, IN_TIME)
+    assert (told.status, told.text) == ("refused", ANOTHER_CALL)
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(third, IN_TIME)
+    assert statuses(kept) == {"r": "ENQUEUED"}
+    first.cancel()
+    await asyncio.wait({first}, timeout=IN_TIME)
+    assert statuses(kept) == {"r": "CANCELLED"}
+
+
+@pytest.mark.parametrize("wrong", [{"agent": "lead"}, {"parent": None}, {"parent": "s"}])
+async def test_a_child_whose_id_another_run_has_taken_does_not_pass_that_ones_answer_off_as_its_own(wrong):
+    kept = tree_of("r", "r.a")
+    kept.rows["r.a"].attributes |= wrong
+    told = await asyncio.wait_for(runs_of(kept).through(envelope("r.a", "r", 1)), IN_TIME)
+    assert (told.status, told.text) == ("refused", ANOTHER_CALL)
+    assert statuses(kept) == {"r": "PENDING", "r.a": "PENDING"}
+
+
+async def test_a_child_whose_task_is_put_in_other_words_the_second_time_has_its_answer():
+    kept = tree_of("r", "r.a")
+    lineage = {"run_id": "r.a", "root_run_id": "r", "parent_run_id": "r"}
+    kept.rows["r.a"].status = "SUCCESS"
+    kept.rows["r.a"].output = Answer.read({"status": "finished", "text": "Here.", "lineage": lineage}).plain()
+    told = await asyncio.wait_for(runs_of(kept).through(envelope("r.a", "r", 1, "Go now.")), IN_TIME)
+    assert told.text == "Here."
