@@ -19,7 +19,7 @@ from symfonic.capabilities.delegation.contracts import DelegationRecord, walk
 from symfonic.errors import ModelError
 from symfonic.kernel.contracts.messages import ToolCall
 from symfonic.kernel.contracts.model import ModelReply
-from symfonic.kernel.contracts.run_identity import RunIdentity
+from symfonic.kernel.contracts.run_identity import RunIdentity, beginning
 from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.envelope import LONGEST_ID
 from symfonic.remote.reception import Reception
@@ -252,8 +252,9 @@ def test_no_two_ways_down_a_tree_lead_to_the_same_id_whatever_models_call_their_
             below(run, call)
 
 
-def test_an_id_that_would_be_too_long_to_be_sent_is_shorter_and_nobody_elses() -> None:
-    run, seen = run_with(RunIdentity("root", "root", None)), set()
+@pytest.mark.parametrize("root", ["root", "r" * LONGEST_ID])
+def test_an_id_that_would_be_too_long_to_be_sent_is_shorter_and_nobody_elses(root: str) -> None:
+    run, seen = run_with(RunIdentity(root, root, None)), set()
     for level in range(200):
         for call in ("x" * 60, "x" * 5_000, "y" * 60):
             made = run.child_id(call)
@@ -261,8 +262,8 @@ def test_an_id_that_would_be_too_long_to_be_sent_is_shorter_and_nobody_elses() -
             assert len(made) + len(":999~9") <= LONGEST_ID
             assert made not in seen
             seen.add(made)
-        run = run_with(RunIdentity.under("root", None, made))
-        assert level < 4 or made.startswith("root.")
+        run = run_with(RunIdentity.under(root, None, made))
+        assert level < 4 or made.startswith(f"{beginning(root)}.")
     assert run_with(RunIdentity("root", "root", None)).child_id("x" * 60) == "root." + "x" * 60
 
 

@@ -10,7 +10,7 @@ from symfonic.capabilities.delegation.contracts import DelegationOutcome, Delega
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH, DepthPolicy
 from symfonic.capabilities.delegation.roster import DelegationRoster
 from symfonic.capabilities.delegation.runner_adapter import adapt_child
-from symfonic.durable.journal import DbosJournal
+from symfonic.durable.journal import DbosJournal, survived
 from symfonic.errors import LimitReachedError
 from symfonic.kernel.concurrency.tasks import cancellation_is_due, run_within
 from symfonic.kernel.contracts.limits import Limits
@@ -44,7 +44,7 @@ class Body:
         if left is not None and left <= 0:
             return call.failed(late)
         lineage = (ids.root_run_id, ids.parent_run_id, ids.run_id)
-        work = self._roster.started(call.name, call.task, None, call.depth, lineage, call)
+        work = survived(lambda: self._roster.started(call.name, call.task, None, call.depth, lineage, call))
         try:
             response = await (work if left is None else run_within(left, work, late))
         except Exception as error:

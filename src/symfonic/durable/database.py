@@ -22,7 +22,7 @@ class Database:
         self.file: Path | None = None
         scheme, found, rest = given.partition("://")
         if found and scheme.partition("+")[0] in ("postgresql", "postgres"):
-            self.url: str = f"postgresql://{rest}"
+            self.url: str = _server_url(rest)
         elif not found or scheme == "sqlite":
             self.file = Path(rest.removeprefix("/") if found else given).expanduser().resolve()
             self.url = f"sqlite:///{self.file}"
@@ -31,8 +31,8 @@ class Database:
         self._engine: Any = None
 
     def __str__(self) -> str:
-        """Its place, without a password."""
-        return str(self.file) if self.file else str(_sqlalchemy().make_url(self.url))
+        """Its place, without a password, and without what else is said to the server: one may be among that."""
+        return str(self.file) if self.file else str(_sqlalchemy().make_url(self.url).set(query={}))
 
     def in_file(self) -> bool:
         """Whether it is a file. Raises ConfigurationError if that has no folder to be in."""
@@ -67,6 +67,22 @@ def unusable(database: Any, error: BaseException) -> ConfigurationError:
     """What is told of a database that cannot be reached or written to, in its own words without the statement."""
     cause = getattr(error, "orig", None)
     return ConfigurationError(f"the database {database} cannot be used: {error_text(cause or error)}")
+
+
+def _server_url(rest: str) -> str:
+    """The URL, with its password where everybody who shows it looks for it. Raises ConfigurationError if it is none."""
+    sa = _sqlalchemy()
+    try:
+        url = sa.make_url(f"postgresql://{rest}")
+    except (ValueError, sa.exc.ArgumentError):  # whose words may be a part of a password
+        told = (
+            "it must be postgresql://USER@HOST:PORT/NAME, and what in a password is no letter or digit written as %XX"
+        )
+        raise ConfigurationError(f"the URL of the database cannot be read: {told}") from None
+    password, user = url.query.get("password"), url.username or url.query.get("user")
+    if isinstance(password, str) and isinstance(user, str):
+        url = url.difference_update_query(["password", "user"]).set(username=user, password=password)
+    return str(url.render_as_string(hide_password=False))
 
 
 def _sqlalchemy() -> Any:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH
 from symfonic.durable.database import Database, unusable
-from symfonic.durable.journal import JournalLostError
+from symfonic.durable.journal import JournalLostError, survived
 from symfonic.durable.ownership import Ownership, own
 from symfonic.durable.paths import Tree, ours
 from symfonic.durable.runs import APPLICATION, WORKFLOW, Runs, queue_of
@@ -24,15 +25,24 @@ from symfonic.remote.envelope import Envelope
 
 _MOST_QUEUES = 32
 _SETTINGS = [each.name for each in fields(Settings)]
+_CLOSED = "the durable tree has been closed"
+_FORKED = (
+    "this process was forked from one with durable trees and can have none: start it another way (spawn), and declare"
+    " them there, with an executor_id of its own"
+)
 _LAUNCHED = "this program launches DBOS itself: name no database, and its own is used"
 _AS_WANTED = ("Asyncio task cancelled for workflow or step", "Workflow already exists in queue")
+_THE_URL = "Initializing DBOS system database with URL"
 
 
 def _quiet(record: logging.LogRecord) -> bool:
-    """Whether a line of DBOS's log is more than that a run was cancelled, or asked for again, as somebody wanted."""
+    """Whether a line of DBOS's log is more than that a run was cancelled, or asked for again, as somebody wanted.
+
+    What it says of the database's URL is not shown either: it knows of one password in it, where there may be more.
+    """
     kind = record.exc_info[0] if record.exc_info else None
     cancelled = kind is not None and kind.__name__ == "DBOSAwaitedWorkflowCancelledError"
-    return not cancelled and not str(record.msg).startswith(_AS_WANTED)
+    return not cancelled and not str(record.msg).startswith((*_AS_WANTED, _THE_URL))
 
 
 class Engine:
@@ -45,6 +55,7 @@ class Engine:
         self._runs: Runs | None = None
         self._client: Any = None
         self._launched = False
+        self._ended: str = ""
         self._database = None if settings.database is None else Database(settings.database)
         self._ownership: Ownership | None = None
         _workflow()
@@ -53,7 +64,7 @@ class Engine:
     def runs(self) -> Runs:
         """The runs in its database. Raises SymfonicError before the engine is started and after it is stopped."""
         if self._runs is None:
-            raise SymfonicError("the durable tree has been closed")
+            raise SymfonicError(self._ended or _CLOSED)
         return self._runs
 
     def start(self) -> None:
@@ -64,6 +75,8 @@ class Engine:
         with self._turn:
             if self._runs is not None:
                 return
+            if self._ended:  # it was left while this was on its way here
+                raise SymfonicError(self._ended)
             _take_over(self)
             try:
                 self._start()
@@ -77,7 +90,23 @@ class Engine:
     def stop(self) -> None:
         """Let go of everything. Blocks. What is running stays as it is, for the next process with this id."""
         with self._turn:
+            if self._ended == _FORKED:
+                return
+            self._ended = _CLOSED
             self._stop()
+
+    def forked(self) -> bool:
+        """This is a child process: whether it was begun in the parent, and so is not the child's to use.
+
+        Nothing is closed then that the parent uses.
+        """
+        begun = self._runs is not None or self._turn.locked()
+        self._turn = threading.Lock()
+        if begun:
+            self._ended, self._runs = _FORKED, None
+            if self._ownership is not None:
+                self._ownership.forked()
+        return begun
 
     async def through(self, envelope: Envelope) -> Answer:
         """See `Runs.through`."""
@@ -98,7 +127,7 @@ class Engine:
                     f"there is no agent {envelope.agent!r} in the process that took the run; its trees are: {known}."
                     " Teams that share a database need a version each"
                 )
-            return (await tree.answer(envelope)).plain()
+            return (await survived(lambda: tree.answer(envelope))).plain()
         except JournalLostError as lost:
             raise lost.__cause__ or RuntimeError(str(lost)) from lost
         except DelegationError as error:
@@ -125,6 +154,7 @@ class Engine:
             raise ConfigurationError(_LAUNCHED)
         if settings.worker and self._database.in_file():  # first: who has the id may be stopped with the file locked
             self._ownership = own(self._database, settings.executor_id)
+        logging.getLogger("dbos").addFilter(_quiet)
         self._database.prepare()
         if settings.worker and self._ownership is None:  # on a server, whose database may only be there now
             self._ownership = own(self._database, settings.executor_id)
@@ -133,7 +163,6 @@ class Engine:
             system_database_engine=self._database.engine(), serializer=serializer, application_name=APPLICATION
         )
         runs = Runs(self._client, settings)
-        logging.getLogger("dbos").addFilter(_quiet)
         if settings.worker:
             self._refuse_others(runs)
             for queue in self._queues():  # before the launch, so that they are listened to at once
@@ -196,6 +225,8 @@ class Engine:
 
 _lock = threading.Lock()
 _engine: Engine | None = None
+_parents: Engine | None = None
+"""That of the process which this one was forked from: never used, and kept, since its connections are the parent's."""
 
 
 def enter(name: str, root: Any, settings: Settings) -> Engine:
@@ -204,6 +235,8 @@ def enter(name: str, root: Any, settings: Settings) -> Engine:
     Raises ConfigurationError if it has other settings, or another tree of that name.
     """
     global _engine
+    if _parents is not None:
+        raise ConfigurationError(_FORKED)
     with _lock:
         engine = _engine
         if engine is None:
@@ -261,6 +294,18 @@ def _forget(engine: Engine) -> None:
     with _lock:
         if _engine is engine:
             _engine = None
+
+
+def _forked() -> None:
+    """A child process has no thread of its parent's that could hold the lock, and not its engine."""
+    global _engine, _lock, _parents
+    _lock = threading.Lock()
+    if _engine is not None and _engine.forked():
+        _parents, _engine = _engine, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 @cache

@@ -1,13 +1,16 @@
 """Model calls and tool calls as steps of a DBOS workflow."""
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from symfonic.durable.settings import dbos
 from symfonic.errors import SymfonicError
-from symfonic.kernel.contracts.text import error_text
+from symfonic.kernel.contracts.text import class_name, error_text
+
+T = TypeVar("T")
 
 
 class StepError(SymfonicError):
@@ -38,17 +41,39 @@ class DbosJournal:
 
         async def done() -> str:
             try:
-                return json.dumps({"value": await fn()})
+                return json.dumps({"value": await survived(fn)})
             except Exception as error:
-                return json.dumps({"error": type(error).__name__, "text": error_text(error)})
+                return json.dumps({"error": class_name(error), "text": error_text(error)})
 
+        kept_as = name.replace("\x00", "%00")  # no text in PostgreSQL can have it, and models name their calls
         try:
-            told = json.loads(await self._steps.run_step_async({"name": name, "preemptible": True}, done))
+            told = json.loads(await self._steps.run_step_async({"name": kept_as, "preemptible": True}, done))
         except Exception as error:
             raise JournalLostError(f"the step {name!r} cannot be kept: {error_text(error)}") from error
         if "error" in told:
             raise _error(str(told["error"]))(str(told.get("text", "")))
         return told["value"]
+
+
+async def survived(work: Callable[[], Awaitable[T]]) -> T:
+    """What ``work`` comes to. Raises what it raises; as a StepError what only another process's end could answer to.
+
+    Not caught here, a SystemExit ends the engine's loop, and with it all runs of the process; any other BaseException
+    leaves its run without an end.
+    """
+    try:
+        return await work()
+    except Exception:
+        raise
+    except BaseException as error:
+        if _is_for_the_engine(error):
+            raise
+        kind, words = class_name(error), error_text(error)
+        raise _error(kind)(f"it raised {kind}" if words == kind else f"it raised {kind}: {words}") from error
+
+
+def _is_for_the_engine(error: BaseException) -> bool:
+    return isinstance(error, asyncio.CancelledError | JournalLostError | dbos().error.DBOSBaseException)
 
 
 @lru_cache(maxsize=256)

@@ -26,6 +26,10 @@ class Ownership(Protocol):
         """Give it up."""
         ...
 
+    def forked(self) -> None:
+        """Let a child process not hold what only its parent may."""
+        ...
+
 
 def own(database: Database, executor_id: str) -> Ownership:
     """The sole right to an executor's id. Raises ConfigurationError if another process has it."""
@@ -65,6 +69,9 @@ class _FileLock:
     def release(self) -> None:
         os.close(self._file)
 
+    def forked(self) -> None:
+        os.close(self._file)  # which the parent has open as well, and so the lock
+
 
 class _ServerLock:
     """An advisory lock of one connection; the server lets it go with the connection."""
@@ -94,6 +101,9 @@ class _ServerLock:
 
     def release(self) -> None:
         self._drop()
+
+    def forked(self) -> None:
+        """Its connection is the parent's; said good-bye to, it would be closed for that one as well."""
 
     def _take(self) -> bool:
         connection = self._database.engine().connect().execution_options(isolation_level="AUTOCOMMIT")

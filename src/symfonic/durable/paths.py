@@ -13,7 +13,7 @@ from symfonic.durable.body import Body
 from symfonic.errors import DelegationError
 from symfonic.kernel.concurrency.awaitables import is_awaitable
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.kernel.contracts.text import task_text
+from symfonic.kernel.contracts.text import encodable, task_text
 from symfonic.remote.answer import Answer
 from symfonic.remote.crossing import leaving
 from symfonic.remote.envelope import Envelope
@@ -23,8 +23,8 @@ KEPT = 1024
 
 
 def part(name: str) -> str:
-    """A name as a part of a path."""
-    return name.replace("%", "%25").replace("/", "%2F")
+    """A name as a part of a path, without what a database could not keep."""
+    return encodable(name).replace("%", "%25").replace("/", "%2F").replace("\x00", "%00")
 
 
 class DurableChild:

@@ -12,17 +12,22 @@ from symfonic.durable.info import CANCELLED, ENDED, GIVEN_UP, LIVE, WAITING, Run
 from symfonic.durable.settings import MOST_RECOVERIES, POLL, Settings, dbos
 from symfonic.durable.watch import Watch
 from symfonic.errors import OverrunError, SymfonicError
-from symfonic.kernel.concurrency.tasks import run_inside, run_within
+from symfonic.kernel.concurrency.tasks import run_inside, run_within, started
+from symfonic.kernel.contracts.run_identity import beginning
 from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
+from symfonic.remote.reception import ANOTHER_CALL
 
 T = TypeVar("T")
 
 APPLICATION, WORKFLOW = "symfonic", "symfonic.run_agent"
 _CANCELLED = "it was cancelled; resume({0!r}), or `symfonic resume {0}`, lets it go on"
 _MOST_PASSES, GRACE = 100, 10.0
-"""Rounds of cancelling until nothing new is found, and seconds past its deadline in which a run can still say so."""
+"""Rounds of cancelling until nothing new is found, and seconds past its deadline in which a run can still say so.
+
+So long a cancellation goes on as well that is itself cancelled.
+"""
 
 
 def queue_of(depth: int) -> str:
@@ -55,14 +60,35 @@ class Runs:
         try:
             await self._enqueue(envelope, written)
             queued = True
+            if await self._is_another(envelope):
+                return Answer(status="refused", text=ANOTHER_CALL, lineage=envelope.lineage)
             await self._unless_cancelled(envelope)
             return await self._outcome(envelope)
         except asyncio.CancelledError:
             if not self.closing and not left():
-                if not queued:  # it may still be on its way there: then what comes second changes nothing
-                    await self._enqueue(envelope, written)
-                await self.cancel(envelope.lineage.run_id)
+                await _surely(self._called_off(envelope, None if queued else written))
             raise
+
+    async def _called_off(self, envelope: Envelope, written: dict[str, Any] | None) -> None:
+        if written is not None:  # it may still be on its way there: then what comes second changes nothing
+            await self._enqueue(envelope, written)
+        if not await self._is_another(envelope):
+            await self.cancel(envelope.lineage.run_id)
+
+    async def _is_another(self, envelope: Envelope) -> bool:
+        """Whether the id was used before for another call: whoever is the first has it, also where two come at once.
+
+        A child's is derived from its parent's: its agent and parent say whose it is, and its task may be put in other
+        words when its parent is gone through again.
+        """
+        ids, child = envelope.lineage, "/" in envelope.agent
+        which = {"workflow_ids": [ids.run_id], "load_input": not child, "load_output": False}
+        rows = await _apart(self._calls.list_workflows_async(**which))
+        if not rows or (first := info(rows[0])).agent != envelope.agent:
+            return bool(rows)
+        if child:
+            return first.parent_run_id != ids.parent_run_id
+        return Envelope.read(rows[0].input["args"][0]).task != envelope.task
 
     async def asked(self, run_id: str) -> Envelope | None:
         """What the first asked for who used the id. Raises EnvelopeError for what cannot be read."""
@@ -214,7 +240,8 @@ class Runs:
         top = await self._listed(workflow_ids=[run_id])
         if not top:
             return []
-        begins = {f"{run_id.partition('.')[0]}.", f"{top[0].root_run_id}."}  # as all ids below it do, and some others
+        root = top[0].root_run_id
+        begins = {f"{each}." for each in (run_id.partition(".")[0], root, beginning(root))}  # as all below, and others
         below, found = {run_id}, []
         for each in sorted(await self._listed(workflow_id_prefix=sorted(begins), **which), key=lambda each: each.depth):
             if each.parent_run_id in below:
@@ -225,6 +252,19 @@ class Runs:
     async def _listed(self, *, load_output: bool = False, **which: Any) -> list[RunInfo]:
         asked = {"name": WORKFLOW, "load_input": False, "load_output": load_output, **which}
         return [info(each) for each in await _apart(self._calls.list_workflows_async(**asked))]
+
+
+async def _surely(work: Coroutine[Any, Any, None]) -> None:
+    """Do it to its end, also where that is cancelled again and again; not for longer than is worth waiting for."""
+    task, until = started(work), time.monotonic() + GRACE
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            if time.monotonic() > until:
+                task.cancel()
+                raise
+    task.result()
 
 
 async def _apart(work: Awaitable[T]) -> T:

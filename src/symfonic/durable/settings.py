@@ -1,6 +1,7 @@
 """How a durable tree is kept: its database, who works on it, and how long is waited."""
 
 import math
+from dataclasses import field
 from importlib import import_module
 from typing import Any
 
@@ -44,7 +45,7 @@ class Settings:
     the wrong kind.
     """
 
-    database: str | None
+    database: str | None = field(repr=False)  # it may have a password
     executor_id: str = "local"
     version: str = "1"
     concurrency: int | None = None
@@ -54,7 +55,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.database is not None and not (isinstance(self.database, str) and self.database.strip()):
-            raise ConfigurationError(f"database must be a file or a postgresql:// URL, got {self.database!r}")
+            given = type(self.database).__name__ if self.database else "nothing"
+            raise ConfigurationError(f"database must be a file or a postgresql:// URL, got {given}")
         for name in ("executor_id", "version"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value.isprintable() or not 0 < len(value.strip()) <= LONGEST:

@@ -1,6 +1,8 @@
 """`durable`: an agent whose runs, and whose children's, outlive the processes that they run in."""
 
+import asyncio
 import os
+from collections.abc import Coroutine
 from typing import Any
 
 from symfonic.agent.engine import AgentResult
@@ -12,8 +14,9 @@ from symfonic.durable.engine import Engine, enter, leave
 from symfonic.durable.info import RunInfo
 from symfonic.durable.paths import Rooted, ours, part
 from symfonic.durable.runs import GRACE, Runs
-from symfonic.durable.settings import Settings, Waits
+from symfonic.durable.settings import POLL, Settings, Waits
 from symfonic.errors import ConfigurationError, SymfonicError
+from symfonic.kernel.concurrency.tasks import put_down, started
 from symfonic.kernel.concurrency.threads import run_in_thread
 from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
@@ -85,8 +88,8 @@ class Durable(Rooted, Closing):
 
         Inside another run it is a child of that one. A cancellation cancels the whole tree. Raises RemoteError if the
         run failed, LimitReachedError if its time was over, EnvelopeError for a task that is too large, SymfonicError if
-        the ``run_id`` is that of a run with another task, and ConfigurationError for a ``scope``, which no process can
-        hand to another.
+        the ``run_id`` is that of a run with another task, or if this is closed meanwhile, and ConfigurationError for a
+        ``scope``, which no process can hand to another.
         """
         if scope is not None:
             raise ConfigurationError("a durable run cannot have a scope: it is an object of this process alone")
@@ -167,8 +170,21 @@ class Durable(Rooted, Closing):
     async def _answer(self, envelope: Envelope) -> Answer:
         runs, caller = self._engine.runs, caller_here.get()
         if caller is None:
-            return await runs.through(envelope, self._has_left)
-        return await callers.through(runs, envelope, caller, self._has_left)
+            return await self._while_open(runs.through(envelope, self._has_left))
+        return await callers.through(runs, envelope, caller, self._has_left)  # cancelled by who serves it, and not told
+
+    async def _while_open(self, work: Coroutine[Any, Any, Answer]) -> Answer:
+        """What comes of it. Raises SymfonicError when this is closed meanwhile: then nobody here hears of it."""
+        task = started(work)
+        try:
+            while not (await asyncio.wait({task}, timeout=POLL))[0]:
+                if self._closed:
+                    told = "its runs go on in the next process, where their run_id asks for their answers"
+                    raise SymfonicError(f"{self!r} has been closed: {told}")
+            return task.result()
+        finally:
+            if not task.done():
+                await put_down([task])
 
     def _has_left(self) -> bool:
         return self._closed

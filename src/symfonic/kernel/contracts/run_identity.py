@@ -49,13 +49,22 @@ class RunIdentity:
         derived = f"{self.run_id}.{named}"
         if len(derived) <= _LONGEST:
             return derived
-        from hashlib import sha256
-
-        return f"{self.root_run_id}.{sha256(derived.encode('utf-8', 'replace')).hexdigest()}"
+        return f"{beginning(self.root_run_id)}.{_digest(derived)}"
 
     def child(self) -> "RunIdentity":
         """A new run under this one, with the same root."""
         return RunIdentity(new_run_id(), self.root_run_id, self.run_id)
+
+
+def beginning(root_run_id: str) -> str:
+    """What the ids of a tree that are a digest begin with: the root's id, or a digest as well."""
+    return root_run_id if len(root_run_id) <= _LONGEST else _digest(root_run_id)
+
+
+def _digest(text: str) -> str:
+    from hashlib import sha256
+
+    return sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def current_run_identity() -> RunIdentity | None:

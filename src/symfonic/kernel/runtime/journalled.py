@@ -39,7 +39,10 @@ async def answer(journal: Journal, tool: Tool, arguments: Any) -> str:
     Raises BadCallError if the arguments do not fit, and what the tool raises.
     """
     if tool.routes:
-        return to_text(await tool.invoke(arguments))
+        try:
+            return to_text(await tool.invoke(arguments))
+        except (SystemExit, KeyboardInterrupt) as error:  # of a hook: in a task it would end the loop of all runs
+            raise RuntimeError(f"it raised {type(error).__name__}") from error
 
     async def called() -> dict[str, str]:
         try:
