@@ -125,6 +125,12 @@ async def test_another_users_call_of_the_same_id_is_another_run(stage):
     assert statuses(stage.database) == {"SUCCESS": 2 * TREE}, "hers is still hers"
 
 
+def written_down(stage, step):
+    """Whether a step of that name has been kept: what was in flight when its process was killed is done again."""
+    steps = rows(stage.database, "SELECT function_name FROM {}operation_outputs")
+    return any(name.startswith(step) for (name,) in steps)
+
+
 def roots(stage):
     """The runs that callers have asked for."""
     ids = [run for (run,) in rows(stage.database, "SELECT workflow_uuid FROM {}workflow_status")]
@@ -175,7 +181,13 @@ async def test_a_child_waits_for_its_server_however_long_that_is_away(stage):
 
     with serve(stage) as server:
         run = started(a2a_child(server.url, auth="ann-token", timeout=LONGEST).run(TASK))
-        await until(lambda: stage.journal("function") and statuses(stage.database)["SUCCESS"] == 4)
+        await until(
+            lambda: (
+                stage.journal("function")
+                and statuses(stage.database)["SUCCESS"] == 4
+                and written_down(stage, "tool note")
+            )
+        )
         server.kill()
         port = int(server.url.rpartition(":")[2])
     async with await asyncio.start_server(turn_away, "127.0.0.1", port, reuse_address=True):
