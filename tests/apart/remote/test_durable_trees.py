@@ -123,7 +123,7 @@ def test_a_second_process_with_a_live_executor_id_refuses_to_start(stage):
 def test_a_task_that_is_too_large_is_refused_before_it_is_enqueued(stage):
     stage.start("worker", executor_id="one")
     told = stage.start("client", run_id="t", task_bytes=MOST_BYTES).line()
-    assert told["kind"] == "EnvelopeError"
+    assert told["kind"] == "UnsendableError"
     assert "of at most" in told["error"]
     assert statuses(stage.database) == {}
 
