@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from symfonic.durable.info import CANCELLED, ENDED, GIVEN_UP, LIVE, WAITING, RunInfo, info
-from symfonic.durable.settings import MOST_RECOVERIES, POLL, Settings, dbos
+from symfonic.durable.settings import MOST_RECOVERIES, Settings, dbos
 from symfonic.durable.watch import Watch
 from symfonic.errors import OverrunError, SymfonicError
 from symfonic.kernel.concurrency.tasks import run_inside, run_within, started
@@ -60,9 +60,10 @@ class Runs:
         try:
             await self._enqueue(envelope, written)
             queued = True
-            if await self._is_another(envelope):
+            rows = await self._around(envelope)
+            if _is_another(envelope, rows):
                 return Answer(status="refused", text=ANOTHER_CALL, lineage=envelope.lineage)
-            await self._unless_cancelled(envelope)
+            await self._unless_cancelled(envelope, rows)
             return await self._outcome(envelope)
         except asyncio.CancelledError:
             if not self.closing and not left():
@@ -72,23 +73,8 @@ class Runs:
     async def _called_off(self, envelope: Envelope, written: dict[str, Any] | None) -> None:
         if written is not None:  # it may still be on its way there: then what comes second changes nothing
             await self._enqueue(envelope, written)
-        if not await self._is_another(envelope):
+        if not _is_another(envelope, await self._around(envelope)):
             await self.cancel(envelope.lineage.run_id)
-
-    async def _is_another(self, envelope: Envelope) -> bool:
-        """Whether the id was used before for another call: whoever is the first has it, also where two come at once.
-
-        A child's is derived from its parent's: its agent and parent say whose it is, and its task may be put in other
-        words when its parent is gone through again.
-        """
-        ids, child = envelope.lineage, "/" in envelope.agent
-        which = {"workflow_ids": [ids.run_id], "load_input": not child, "load_output": False}
-        rows = await _apart(self._calls.list_workflows_async(**which))
-        if not rows or (first := info(rows[0])).agent != envelope.agent:
-            return bool(rows)
-        if child:
-            return first.parent_run_id != ids.parent_run_id
-        return Envelope.read(rows[0].input["args"][0]).task != envelope.task
 
     async def asked(self, run_id: str) -> Envelope | None:
         """What the first asked for who used the id. Raises EnvelopeError for what cannot be read."""
@@ -97,7 +83,7 @@ class Runs:
 
     async def admit(self, envelope: Envelope) -> None:
         """Let a run begin. Raises DBOS's error of a cancelled workflow where its parent or root was cancelled."""
-        await self._unless_cancelled(envelope)
+        await self._unless_cancelled(envelope, await self._around(envelope))
 
     async def cancel(self, run_id: str) -> int:
         """Cancel a run that has not ended and everything below it; how many runs below it there were."""
@@ -169,13 +155,19 @@ class Runs:
         client = getattr(self._calls, "enqueue_async", None)
         await _apart((client or self._calls.enqueue_workflow_with_options_async)(options, written))
 
-    async def _unless_cancelled(self, envelope: Envelope) -> None:
-        """What a cancellation that is under way has not seen is not left behind: it is cancelled here."""
+    async def _around(self, envelope: Envelope) -> list[Any]:
+        """The rows of a run, its parent and its root, as far as there are any: one look for all that is to be seen."""
         ids = envelope.lineage
-        above = {each for each in (ids.parent_run_id, ids.root_run_id) if each not in (None, ids.run_id)}
-        for each in await self._states(above):
-            if each.status in (CANCELLED, GIVEN_UP):
-                await self.cancel(ids.run_id)
+        wanted = [each for each in {ids.run_id, ids.parent_run_id, ids.root_run_id} if each is not None]
+        which = {"workflow_ids": wanted, "load_input": not _is_child(envelope), "load_output": False}
+        found: list[Any] = await _apart(self._calls.list_workflows_async(**which))
+        return found
+
+    async def _unless_cancelled(self, envelope: Envelope, rows: list[Any]) -> None:
+        """What a cancellation that is under way has not seen is not left behind: it is cancelled here."""
+        for each in map(info, rows):
+            if each.run_id != envelope.lineage.run_id and each.status in (CANCELLED, GIVEN_UP):
+                await self.cancel(envelope.lineage.run_id)
                 raise self._dbos.error.DBOSWorkflowCancelledError(f"the run {each.run_id} goes on no more")
 
     async def _outcome(self, envelope: Envelope) -> Answer:
@@ -184,18 +176,15 @@ class Runs:
         until = time.monotonic() + (waits.end if left is None else min(waits.end, max(left, 0) + GRACE))
         while (patience := min(waits.start, until - time.monotonic())) > 0:
             try:
-                return Answer.read(await run_within(patience, self._result(run_id)))
+                row = await run_within(patience, self._row_at_end(run_id))
+                answer = await self._answer_of(row, envelope)
+                if answer is None:
+                    continue
+                return answer
             except OverrunError:
                 problem = await self._stuck(envelope)
                 if problem is None:
                     continue
-            except self._dbos.error.DBOSAwaitedWorkflowMaxRecoveryAttemptsExceeded:
-                await self._cancel_below(run_id)
-                told = f"it was given up: {MOST_RECOVERIES + 1} times its worker was gone before it had ended"
-                return Answer(status="failed", text=told, lineage=envelope.lineage)
-            except self._dbos.error.DBOSAwaitedWorkflowCancelledError:
-                await self._unless_cancelled(envelope)
-                return Answer(status="cancelled", text=_CANCELLED.format(run_id), lineage=envelope.lineage)
             except Exception as error:
                 return Answer(status="failed", text=error_text(error), lineage=envelope.lineage)
             break
@@ -204,12 +193,29 @@ class Runs:
         await self.cancel(run_id)
         return Answer(status="failed", text=problem, lineage=envelope.lineage)
 
-    async def _result(self, run_id: str) -> Any:
-        """What a run has returned, when it has ended. Raises what it raised, and DBOS's errors for other ends."""
+    async def _row_at_end(self, run_id: str) -> Any:
+        """The row of a run, with what came of it, when it has ended."""
         watch = self._watches.setdefault(asyncio.get_running_loop(), Watch(self._ended))
         await watch.ended(run_id)
-        handle = await _apart(self._calls.retrieve_workflow_async(run_id))
-        return await _apart(handle.get_result(polling_interval_sec=POLL))
+        [row] = await _apart(self._calls.list_workflows_async(workflow_ids=[run_id], load_input=False))
+        return row
+
+    async def _answer_of(self, row: Any, envelope: Envelope) -> Answer | None:
+        """What is told of a run that has ended; None of one that was resumed meanwhile."""
+        status = info(row).status
+        if row.status == "SUCCESS":
+            return Answer.read(row.output)
+        if status == GIVEN_UP:
+            await self._cancel_below(envelope.lineage.run_id)
+            told = f"it was given up: {MOST_RECOVERIES + 1} times its worker was gone before it had ended"
+            return Answer(status="failed", text=told, lineage=envelope.lineage)
+        if status == CANCELLED:
+            await self._unless_cancelled(envelope, await self._around(envelope))
+            told = _CANCELLED.format(envelope.lineage.run_id)
+            return Answer(status="cancelled", text=told, lineage=envelope.lineage)
+        if row.status == "ERROR":
+            return Answer(status="failed", text=info(row).text or "", lineage=envelope.lineage)
+        return None
 
     async def _ended(self, run_ids: list[str]) -> list[str]:
         return [each.run_id for each in await self._listed(workflow_ids=run_ids, status=[*ENDED])]
@@ -265,6 +271,25 @@ async def _surely(work: Coroutine[Any, Any, None]) -> None:
                 task.cancel()
                 raise
     task.result()
+
+
+def _is_child(envelope: Envelope) -> bool:
+    return "/" in envelope.agent
+
+
+def _is_another(envelope: Envelope, rows: list[Any]) -> bool:
+    """Whether the id was used before for another call: whoever is the first has it, also where two come at once.
+
+    A child's is derived from its parent's: its agent and parent say whose it is, and its task may be put in other
+    words when its parent is gone through again.
+    """
+    ids = envelope.lineage
+    row = next((each for each in rows if each.workflow_id == ids.run_id), None)
+    if row is None or (first := info(row)).agent != envelope.agent:
+        return row is not None
+    if _is_child(envelope):
+        return first.parent_run_id != ids.parent_run_id
+    return Envelope.read(row.input["args"][0]).task != envelope.task
 
 
 async def _apart(work: Awaitable[T]) -> T:

@@ -80,19 +80,6 @@ class Kept:
             and (wanted is None or each.status in wanted)
         ]
 
-    async def retrieve_workflow_async(self, run_id):
-        return Handle(self.rows[run_id])
-
-
-@dataclass
-class Handle:
-    row: Row
-
-    async def get_result(self, **_):
-        if self.row.status == "CANCELLED":
-            raise error.DBOSAwaitedWorkflowCancelledError(self.row.workflow_id)
-        return self.row.output
-
 
 def envelope(run_id, parent=None, depth=0, task="Go."):
     lineage = {"run_id": run_id, "root_run_id": "r", "parent_run_id": parent}
