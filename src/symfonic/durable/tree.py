@@ -21,7 +21,7 @@ from symfonic.kernel.concurrency.threads import run_in_thread
 from symfonic.kernel.contracts.closing import Closing
 from symfonic.kernel.contracts.limits import Limits
 from symfonic.kernel.contracts.run_identity import RunIdentity, new_run_id
-from symfonic.kernel.contracts.text import encodable, task_text
+from symfonic.kernel.contracts.text import task_text
 from symfonic.remote.answer import Answer
 from symfonic.remote.crossing import caller_here, leaving
 from symfonic.remote.envelope import Envelope, check_id
@@ -87,9 +87,9 @@ class Durable(Rooted, Closing):
         """Run to the answer, or take it from the run that had this ``run_id`` before.
 
         Inside another run it is a child of that one. A cancellation cancels the whole tree. Raises RemoteError if the
-        run failed, LimitReachedError if its time was over, EnvelopeError for a task that is too large, SymfonicError if
-        the ``run_id`` is that of a run with another task, or if this is closed meanwhile, and ConfigurationError for a
-        ``scope``, which no process can hand to another.
+        run failed, LimitReachedError if its time was over, EnvelopeError for a task that is too large, DelegationError
+        if the ``run_id`` is that of a run with another task, SymfonicError if this is closed meanwhile, and
+        ConfigurationError for a ``scope``, which no process can hand to another.
         """
         if scope is not None:
             raise ConfigurationError("a durable run cannot have a scope: it is an object of this process alone")
@@ -101,8 +101,6 @@ class Durable(Rooted, Closing):
         text, around = task_text(query), active_run()
         if around is not None:
             return await self._gone_through(text)
-        if run_id is not None and await self._is_of_another(run_id, text):
-            raise SymfonicError(f"the run_id {run_id!r} is that of a run with another agent or task: use another")
         new = run_id or new_run_id()
         identity = RunIdentity(new, root_run_id or new, parent_run_id)
         bounds = self._bounds(max_depth, limits)
@@ -162,10 +160,6 @@ class Durable(Rooted, Closing):
     async def _runs(self) -> Runs:
         await self.start()
         return self._engine.runs
-
-    async def _is_of_another(self, run_id: str, task: str) -> bool:
-        first = await self._engine.runs.asked(run_id)
-        return first is not None and (first.agent, first.task) != (self._path, encodable(task))
 
     async def _answer(self, envelope: Envelope) -> Answer:
         runs, caller = self._engine.runs, caller_here.get()

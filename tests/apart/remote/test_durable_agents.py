@@ -22,7 +22,7 @@ from symfonic import (
     load_team,
 )
 from symfonic.durable import Settings, Waits, durable
-from symfonic.errors import EnvelopeError
+from symfonic.errors import DelegationError, EnvelopeError
 from symfonic.remote.answer import RemoteError
 from symfonic.testing import FunctionModel, ScriptedModel, check_child_runner, tool_call
 
@@ -194,10 +194,10 @@ async def test_a_run_id_is_for_one_task_of_one_agent(file):
     async with durable(Agent(ScriptedModel("Yes."), name="lead"), file) as tree:
         assert (await tree.run("Is it so? \ud800", run_id="r")).text == "Yes."
         assert (await tree.run("Is it so? \ud800", run_id="r")).text == "Yes."
-        with pytest.raises(SymfonicError, match="the run_id 'r' is that of a run with another agent or task"):
+        with pytest.raises(DelegationError, match="its run id is that of another call"):
             await tree.run("Is it not?", run_id="r")
     async with durable(Agent(ScriptedModel("No."), name="other"), file) as tree:
-        with pytest.raises(SymfonicError, match="another agent or task"):
+        with pytest.raises(DelegationError, match="its run id is that of another call"):
             await tree.run("Is it so? \ud800", run_id="r")
 
 
