@@ -183,3 +183,14 @@ def rows(database, statement):
 def statuses(database):
     """How many runs there are of each status."""
     return Counter(status for (status,) in rows(database, "SELECT status FROM {}workflow_status"))
+
+
+def written_down(stage, step):
+    """Whether a step of that name has been kept: what was in flight when its process was stopped is done again."""
+    steps = rows(stage.database, "SELECT function_name FROM {}operation_outputs")
+    return any(name.startswith(step) for (name,) in steps)
+
+
+def only_the_scale_is_left(stage):
+    """Whether the function is under way, and all that the tree has to do beside it is written down."""
+    return stage.journal("function") and statuses(stage.database)["SUCCESS"] == 4 and written_down(stage, "tool note")

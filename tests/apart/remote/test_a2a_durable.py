@@ -11,7 +11,7 @@ from a2a.types import CancelTaskRequest, TaskState
 from a2a.utils.errors import InvalidParamsError
 from a2a_kit import extended, request, sdk_client, served_here, serving, task_of, words
 from a2a_kit import until as until_within
-from durable_kit import LONGEST, rows, statuses
+from durable_kit import LONGEST, only_the_scale_is_left, rows, statuses
 
 from symfonic import Agent, DelegationOutcome, Limits, SubAgent, SymfonicError
 from symfonic.durable import durable
@@ -59,7 +59,7 @@ async def killed_at_the_scale(stage):
     stage.hold("scale")
     with serve(stage) as server:
         sending = started(send(server))
-        await until(lambda: stage.journal("function") and statuses(stage.database)["SUCCESS"] == 4)
+        await until(lambda: only_the_scale_is_left(stage))
         server.kill()
         with pytest.raises(A2AClientError):
             await sending
@@ -125,12 +125,6 @@ async def test_another_users_call_of_the_same_id_is_another_run(stage):
     assert statuses(stage.database) == {"SUCCESS": 2 * TREE}, "hers is still hers"
 
 
-def written_down(stage, step):
-    """Whether a step of that name has been kept: what was in flight when its process was killed is done again."""
-    steps = rows(stage.database, "SELECT function_name FROM {}operation_outputs")
-    return any(name.startswith(step) for (name,) in steps)
-
-
 def roots(stage):
     """The runs that callers have asked for."""
     ids = [run for (run,) in rows(stage.database, "SELECT workflow_uuid FROM {}workflow_status")]
@@ -181,13 +175,7 @@ async def test_a_child_waits_for_its_server_however_long_that_is_away(stage):
 
     with serve(stage) as server:
         run = started(a2a_child(server.url, auth="ann-token", timeout=LONGEST).run(TASK))
-        await until(
-            lambda: (
-                stage.journal("function")
-                and statuses(stage.database)["SUCCESS"] == 4
-                and written_down(stage, "tool note")
-            )
-        )
+        await until(lambda: only_the_scale_is_left(stage))
         server.kill()
         port = int(server.url.rpartition(":")[2])
     async with await asyncio.start_server(turn_away, "127.0.0.1", port, reuse_address=True):
@@ -202,7 +190,7 @@ async def test_a_server_that_ends_in_order_cancels_nothing(stage):
     stage.hold("scale")
     with serve(stage) as server:
         sending = started(send(server))
-        await until(lambda: stage.journal("function") and statuses(stage.database)["SUCCESS"] == 4)
+        await until(lambda: only_the_scale_is_left(stage))
         server.popen.send_signal(signal.SIGTERM)
         server.popen.wait(20)
         with pytest.raises(A2AClientError):

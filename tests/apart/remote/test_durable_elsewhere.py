@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 from itertools import pairwise
 
-from durable_kit import SERVERS, Stage, eventually, running_server, statuses
+from durable_kit import SERVERS, Stage, eventually, only_the_scale_is_left, running_server, statuses
 from test_durable_recovery import ANSWER, RUNS, done_once
 
 pytest_plugins = ["durable_fixtures"]
@@ -15,7 +15,7 @@ def test_a_run_that_is_carried_out_elsewhere_has_one_outcome(stage):
     stage.hold("scale")
     frozen = stage.start("worker", executor_id="frozen")
     client = stage.start("client", run_id="t")
-    eventually(lambda: stage.journal("function") and statuses(stage.database)["SUCCESS"] == 4)
+    eventually(lambda: only_the_scale_is_left(stage))
     freeze(frozen, stage.database)
     stage.start("worker", executor_id="other")
     assert stage.start("resume", ready=False, run_id="t").line() == {"resumed": 2}
@@ -47,7 +47,7 @@ def test_a_cancelled_run_goes_on_when_it_is_resumed_and_does_nothing_again(stage
     stage.hold("scale")
     stage.start("worker", executor_id="one")
     client = stage.start("client", run_id="t")
-    eventually(lambda: stage.journal("function") and statuses(stage.database)["SUCCESS"] == 4)
+    eventually(lambda: only_the_scale_is_left(stage))
     assert stage.start("cancel-one", ready=False, run_id="t").line() == {"cancelled": "t"}
     told = client.line()
     assert told["kind"] == "RemoteError"
@@ -85,7 +85,7 @@ if SERVERS:
                 stage.hold("scale")
                 worker = stage.start("worker", executor_id="one")
                 client = stage.start("client", run_id="t")
-                eventually(lambda: stage.journal("function") and statuses(stage.database)["SUCCESS"] == 4)
+                eventually(lambda: only_the_scale_is_left(stage))
                 own.stop("immediate")
                 own.start()
                 stage.go_on("scale")

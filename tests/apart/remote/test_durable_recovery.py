@@ -3,7 +3,7 @@
 import signal
 import time
 
-from durable_kit import eventually, rows, statuses
+from durable_kit import eventually, rows, statuses, written_down
 from patience import patience
 
 pytest_plugins = ["durable_fixtures"]
@@ -50,6 +50,7 @@ def test_when_the_worker_is_killed_finished_children_do_not_run_again(stage):
     worker = stage.start("worker", executor_id="worker")
     client = stage.start("client", run_id="t")
     eventually(lambda: len(stage.journal("model", "researcher")) == 4 and stage.journal("function"))
+    eventually(lambda: written_down(stage, "tool note"))
     worker.kill()
     worker.gone()
     stage.go_on("researcher-1")
@@ -108,9 +109,8 @@ def test_a_run_that_kills_its_worker_each_time_is_given_up(stage):
         worker = stage.start("worker", executor_id="worker", fan_out=1)
         eventually(lambda worker=worker: worker.out.poll() is not None or not live(stage))
     assert worker.out.poll() is None, "the last one lives: nothing is left that kills it"
-    told = client.line()
-    assert told["kind"] == "RemoteError"
-    assert "given up" in told["error"]
+    told = client.line()  # the lead's own run was given up as well, or it lived to be told of what is below it
+    assert "given up: 4 times" in (told["error"] if told.get("kind") == "RemoteError" else told["text"])
     assert max(stage.times("model", "counter").values()) == 4
 
 
