@@ -1,7 +1,9 @@
 """The database behind durable trees: one file, or a PostgreSQL server."""
 
 import sqlite3
+import threading
 import time
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from symfonic.kernel.contracts.text import error_text
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CONNECTIONS, _PATIENCE = 20, 30
 """Connections at once, and seconds to wait for one or for a lock."""
+_READS = "symfonic_only_reads"
 
 
 class Database:
@@ -50,11 +53,11 @@ class Database:
         except Exception as error:
             raise unusable(self, error) from error
 
-    def engine(self) -> Any:
-        """The connections to it; the same each time."""
+    def engine(self, *, only_reads: bool = False) -> Any:
+        """The connections to it; the same each time. What only reads waits for nobody who writes."""
         if self._engine is None:
             self._engine = _for_file(self.url) if self.file else _for_server(self.url)
-        return self._engine
+        return self._engine.execution_options(**{_READS: True}) if only_reads else self._engine
 
     def close(self) -> None:
         """Close the connections."""
@@ -122,24 +125,79 @@ def _for_server(url: str) -> Any:
 
 
 def _for_file(url: str) -> Any:
-    """Every transaction takes the write lock as it begins: what one reads and then decides by stays true.
+    """Every transaction that may write takes the write lock as it begins: what it reads and decides by stays true.
 
-    DBOS's own settings count what is running outside the lock, and let more run at once than may.
+    DBOS's own settings count what is running outside the lock, and let more run at once than may. The threads of this
+    process wait for each other before they ask for that lock: SQLite's own waiting is a sleep, and longer each time.
     """
     sa = _sqlalchemy()
+    turn = threading.Lock()
     engine = sa.create_engine(
         url,
         pool_size=_CONNECTIONS,
         max_overflow=0,
         pool_timeout=_PATIENCE,
-        connect_args={"check_same_thread": False, "timeout": _PATIENCE},
+        connect_args={
+            "check_same_thread": False,
+            "timeout": _PATIENCE,
+            "isolation_level": None,  # so that SQLAlchemy's begin is the one below
+            "factory": partial(_Connection, turn),
+        },
     )
 
     def connected(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # so that SQLAlchemy's begin is the one below
         for pragma in (f"busy_timeout={_PATIENCE * 1000}", "synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}").close()
 
+    def begins(connection: Any) -> None:
+        connection.connection.dbapi_connection.begin(only_reads=_READS in connection.get_execution_options())
+
     sa.event.listen(engine, "connect", connected)
-    sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    sa.event.listen(engine, "begin", begins)
     return engine
+
+
+class _Connection(sqlite3.Connection):
+    """A connection whose transactions take turns with those of the process's others, unless they only read."""
+
+    def __init__(self, turn: threading.Lock, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._turn = turn
+        self._mine = False
+
+    def begin(self, *, only_reads: bool) -> None:
+        if only_reads:
+            self.execute("BEGIN").close()
+            return
+        if not self._turn.acquire(timeout=_PATIENCE):
+            raise sqlite3.OperationalError("database is locked")
+        self._mine = True
+        try:
+            self.execute("BEGIN IMMEDIATE").close()
+        except BaseException:
+            self._over()
+            raise
+
+    def commit(self) -> None:
+        try:
+            super().commit()
+        finally:
+            if not self.in_transaction:
+                self._over()
+
+    def rollback(self) -> None:
+        try:
+            super().rollback()
+        finally:
+            self._over()
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._over()
+
+    def _over(self) -> None:
+        if self._mine:
+            self._mine = False
+            self._turn.release()

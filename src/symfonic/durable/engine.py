@@ -14,7 +14,7 @@ from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH
 from symfonic.durable.database import Database, unusable
 from symfonic.durable.journal import JournalLostError, survived
 from symfonic.durable.ownership import Ownership, own
-from symfonic.durable.paths import Tree, ours
+from symfonic.durable.paths import Tree, levels, ours
 from symfonic.durable.runs import APPLICATION, WORKFLOW, Runs, queue_of
 from symfonic.durable.settings import MOST_RECOVERIES, Settings, dbos
 from symfonic.errors import ConfigurationError, DelegationError, EnvelopeError, SymfonicError
@@ -53,7 +53,7 @@ class Engine:
         self.trees: dict[str, Tree] = {}
         self._turn = threading.Lock()  # whoever asks first starts it, from whatever loop or thread
         self._runs: Runs | None = None
-        self._client: Any = None
+        self._clients: list[Any] = []
         self._launched = False
         self._ended: str = ""
         self._database = None if settings.database is None else Database(settings.database)
@@ -159,14 +159,15 @@ class Engine:
         if settings.worker and self._ownership is None:  # on a server, whose database may only be there now
             self._ownership = own(self._database, settings.executor_id)
         serializer = api.DBOSPortableJSONSerializer()  # the default one makes objects of what is in the database
-        self._client = api.DBOSClient(
-            system_database_engine=self._database.engine(), serializer=serializer, application_name=APPLICATION
-        )
-        runs = Runs(self._client, settings)
+        self._clients = [
+            api.DBOSClient(system_database_engine=each, serializer=serializer, application_name=APPLICATION)
+            for each in (self._database.engine(), self._database.engine(only_reads=True))
+        ]
+        runs = Runs(self._clients[0], settings, self._clients[1])
         if settings.worker:
             self._refuse_others(runs)
             for queue in self._queues():  # before the launch, so that they are listened to at once
-                self._client.register_queue(queue, **settings.queue())
+                self._clients[0].register_queue(queue, **settings.queue())
             api.DBOS(config=self._config(serializer))
             if (api.DBOS.application_version, api.DBOS.executor_id) != (settings.version, settings.executor_id):
                 raise ConfigurationError(_LAUNCHED)  # it was made, and waits to be launched
@@ -198,16 +199,11 @@ class Engine:
         }
 
     def _queues(self) -> Iterator[str]:
-        """A queue for every depth that the trees reach."""
-        ceilings = [DEFAULT_MAX_DEPTH]
-        for tree in self.trees.values():
-            agent = ours(tree.root)
-            if agent is not None and agent.kernel.bounds.max_depth is not None:
-                ceilings.append(agent.kernel.bounds.max_depth)
-        return (queue_of(depth) for depth in range(min(max(ceilings), _MOST_QUEUES) + 1))
+        """A queue for every depth that the trees reach, and no more: each is looked at all the time."""
+        return (queue_of(depth) for depth in range(max(map(_reach, self.trees.values()), default=0) + 1))
 
     def _stop(self) -> None:
-        runs, client, ownership = self._runs, self._client, self._ownership
+        runs, clients, ownership = self._runs, self._clients, self._ownership
         if runs is not None:
             runs.closing = True
         if self._database is not None:
@@ -215,12 +211,13 @@ class Engine:
                 dbos().DBOS.destroy()
                 self._launched = False
             logging.getLogger("dbos").removeFilter(_quiet)
-            if client is not None:
+            for client in clients:
                 client.destroy()
             if ownership is not None:
                 ownership.release()
             self._database.close()
-        self._runs = self._client = self._ownership = None
+        self._runs = self._ownership = None
+        self._clients = []
 
 
 _lock = threading.Lock()
@@ -265,6 +262,13 @@ def leave(engine: Engine, path: str) -> None:
         if _engine is engine:
             _engine = None
     engine.stop()
+
+
+def _reach(tree: Tree) -> int:
+    """The depth of the deepest run that a tree has a child for, from a root at depth 0."""
+    agent = ours(tree.root)
+    ceiling = None if agent is None else agent.kernel.bounds.max_depth
+    return levels(tree.root, min(DEFAULT_MAX_DEPTH if ceiling is None else ceiling, _MOST_QUEUES))
 
 
 def _names(trees: dict[str, Tree]) -> str:

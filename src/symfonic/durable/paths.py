@@ -161,6 +161,25 @@ def ours(runner: Any) -> SymfonicAgent | None:
     return engine if plain and isinstance(engine, SymfonicAgent) else None
 
 
+def levels(root: Any, most: int) -> int:
+    """How many levels of children there are below an agent; ``most`` where there are more, or it cannot be told."""
+    here = [root]
+    for level in range(most):
+        below = {id(child): child for runner in here for child in _children(runner)}
+        if not below:
+            return level
+        if any(isinstance(child, AgentRef) for child in below.values()):
+            return most
+        here = list(below.values())
+    return most
+
+
+def _children(runner: Any) -> list[Any]:
+    agent = ours(runner.root if isinstance(runner, Rooted) else runner)
+    roster = agent.delegation.roster if agent is not None and agent.delegation is not None else ()
+    return [each.runner.agent if isinstance(each.runner, AdaptedAgent) else each.runner for each in roster]
+
+
 async def _settled(runner: Any) -> Any:
     """The runner itself, or the one that a reference stands for."""
     for _ in range(100):

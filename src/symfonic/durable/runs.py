@@ -38,12 +38,14 @@ def queue_of(depth: int) -> str:
 class Runs:
     """What can be done with runs by whoever reaches their database.
 
-    ``calls`` is a client of DBOS, or its class where the program has launched that. Nothing here is a step of the
-    workflow that asks for it: a derived run id makes it the same whenever it is done again, in whatever order.
+    ``calls`` is a client of DBOS, or its class where the program has launched that; ``looks`` is another client, for
+    what changes nothing. Nothing here is a step of the workflow that asks for it: a derived run id makes it the same
+    whenever it is done again, in whatever order.
     """
 
-    def __init__(self, calls: Any, settings: Settings) -> None:
+    def __init__(self, calls: Any, settings: Settings, looks: Any = None) -> None:
         self._calls = calls
+        self._looks = looks or calls
         self._settings = settings
         self._dbos = dbos()
         self._queues: set[str] = set()
@@ -64,7 +66,8 @@ class Runs:
             if _is_another(envelope, rows):
                 return Answer(status="refused", text=ANOTHER_CALL, lineage=envelope.lineage)
             await self._unless_cancelled(envelope, rows)
-            return await self._outcome(envelope)
+            ended = any(each.workflow_id == envelope.lineage.run_id and each.status in ENDED for each in rows)
+            return await self._outcome(envelope, ended)
         except asyncio.CancelledError:
             if not self.closing and not left():
                 await _surely(self._called_off(envelope, None if queued else written))
@@ -78,7 +81,7 @@ class Runs:
 
     async def asked(self, run_id: str) -> Envelope | None:
         """What the first asked for who used the id. Raises EnvelopeError for what cannot be read."""
-        rows = await _apart(self._calls.list_workflows_async(workflow_ids=[run_id], load_output=False))
+        rows = await _apart(self._looks.list_workflows_async(workflow_ids=[run_id], load_output=False))
         return Envelope.read(rows[0].input["args"][0]) if rows else None
 
     async def admit(self, envelope: Envelope) -> None:
@@ -123,7 +126,7 @@ class Runs:
 
     def of_others(self, trees: Collection[str]) -> RunInfo | None:
         """A run that waits or runs with this version and belongs to none of these trees; None is well. Blocks."""
-        rows = self._calls.list_workflows(
+        rows = self._looks.list_workflows(
             name=WORKFLOW, status=[*LIVE], app_version=self._settings.version, load_input=False, load_output=False
         )
         return next((each for each in map(info, rows) if each.tree not in trees), None)
@@ -160,7 +163,7 @@ class Runs:
         ids = envelope.lineage
         wanted = [each for each in {ids.run_id, ids.parent_run_id, ids.root_run_id} if each is not None]
         which = {"workflow_ids": wanted, "load_input": not _is_child(envelope), "load_output": False}
-        found: list[Any] = await _apart(self._calls.list_workflows_async(**which))
+        found: list[Any] = await _apart(self._looks.list_workflows_async(**which))
         return found
 
     async def _unless_cancelled(self, envelope: Envelope, rows: list[Any]) -> None:
@@ -170,17 +173,13 @@ class Runs:
                 await self.cancel(envelope.lineage.run_id)
                 raise self._dbos.error.DBOSWorkflowCancelledError(f"the run {each.run_id} goes on no more")
 
-    async def _outcome(self, envelope: Envelope) -> Answer:
+    async def _outcome(self, envelope: Envelope, ended: bool) -> Answer:
         """The answer of a run, good or bad, at the latest when it is not waited for any longer."""
         run_id, waits, left = envelope.lineage.run_id, self._settings.waits, envelope.left_seconds()
         until = time.monotonic() + (waits.end if left is None else min(waits.end, max(left, 0) + GRACE))
         while (patience := min(waits.start, until - time.monotonic())) > 0:
             try:
-                row = await run_within(patience, self._row_at_end(run_id))
-                answer = await self._answer_of(row, envelope)
-                if answer is None:
-                    continue
-                return answer
+                return await self._answer_of(await run_within(patience, self._row_at_end(run_id, ended)), envelope)
             except OverrunError:
                 problem = await self._stuck(envelope)
                 if problem is None:
@@ -193,15 +192,17 @@ class Runs:
         await self.cancel(run_id)
         return Answer(status="failed", text=problem, lineage=envelope.lineage)
 
-    async def _row_at_end(self, run_id: str) -> Any:
+    async def _row_at_end(self, run_id: str, ended: bool) -> Any:
         """The row of a run, with what came of it, when it has ended."""
-        watch = self._watches.setdefault(asyncio.get_running_loop(), Watch(self._ended))
-        await watch.ended(run_id)
-        [row] = await _apart(self._calls.list_workflows_async(workflow_ids=[run_id], load_input=False))
-        return row
+        watch = self._watches.setdefault(asyncio.get_running_loop(), Watch(self._rows_at_end))
+        return await watch.ended(run_id, at_once=ended)
 
-    async def _answer_of(self, row: Any, envelope: Envelope) -> Answer | None:
-        """What is told of a run that has ended; None of one that was resumed meanwhile."""
+    async def _rows_at_end(self, run_ids: list[str]) -> dict[str, Any]:
+        which = {"workflow_ids": run_ids, "status": [*ENDED], "load_input": False}
+        return {each.workflow_id: each for each in await _apart(self._looks.list_workflows_async(**which))}
+
+    async def _answer_of(self, row: Any, envelope: Envelope) -> Answer:
+        """What is told of a run that has ended."""
         status = info(row).status
         if row.status == "SUCCESS":
             return Answer.read(row.output)
@@ -213,12 +214,7 @@ class Runs:
             await self._unless_cancelled(envelope, await self._around(envelope))
             told = _CANCELLED.format(envelope.lineage.run_id)
             return Answer(status="cancelled", text=told, lineage=envelope.lineage)
-        if row.status == "ERROR":
-            return Answer(status="failed", text=info(row).text or "", lineage=envelope.lineage)
-        return None
-
-    async def _ended(self, run_ids: list[str]) -> list[str]:
-        return [each.run_id for each in await self._listed(workflow_ids=run_ids, status=[*ENDED])]
+        return Answer(status="failed", text=info(row).text or "", lineage=envelope.lineage)
 
     async def _stuck(self, envelope: Envelope) -> str | None:
         """What is to be said of a run that nobody takes out of its queue; None for one that is run, or will be."""
@@ -229,7 +225,7 @@ class Runs:
         lately = datetime.fromtimestamp(time.time() - self._settings.waits.start, UTC).isoformat()
         if await self._listed(status="PENDING", **of_mine) or await self._listed(completed_after=lately, **of_mine):
             return None
-        versions = await _apart(self._calls.list_application_versions_async())
+        versions = await _apart(self._looks.list_application_versions_async())
         known = ", ".join(repr(each["version_name"]) for each in versions) or "none"
         return (
             f"no worker took it out of the queue {queue!r} within {self._settings.waits.start:g} s: none of the version"
@@ -257,7 +253,7 @@ class Runs:
 
     async def _listed(self, *, load_output: bool = False, **which: Any) -> list[RunInfo]:
         asked = {"name": WORKFLOW, "load_input": False, "load_output": load_output, **which}
-        return [info(each) for each in await _apart(self._calls.list_workflows_async(**asked))]
+        return [info(each) for each in await _apart(self._looks.list_workflows_async(**asked))]
 
 
 async def _surely(work: Coroutine[Any, Any, None]) -> None:

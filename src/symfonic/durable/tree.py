@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from symfonic.agent.engine import AgentResult
@@ -14,7 +15,7 @@ from symfonic.durable.engine import Engine, enter, leave
 from symfonic.durable.info import RunInfo
 from symfonic.durable.paths import Rooted, ours, part
 from symfonic.durable.runs import GRACE, Runs
-from symfonic.durable.settings import POLL, Settings, Waits
+from symfonic.durable.settings import Settings, Waits
 from symfonic.errors import ConfigurationError, SymfonicError
 from symfonic.kernel.concurrency.tasks import put_down, started
 from symfonic.kernel.concurrency.threads import run_in_thread
@@ -69,6 +70,7 @@ class Durable(Rooted, Closing):
         self.name: str = engine.name
         self._kernel = engine.kernel
         self._closed = False
+        self._waiting: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
         self._engine: Engine = enter(self.name, agent, settings)
         self._path = part(self.name)
 
@@ -152,6 +154,9 @@ class Durable(Rooted, Closing):
     async def leave(self) -> None:
         """Stop working, and leave the agent as it is."""
         self._closed = True
+        for left, loop in tuple(self._waiting.items()):
+            with suppress(RuntimeError):  # a loop that is closed waits for nothing
+                loop.call_soon_threadsafe(_told, left)
         await run_in_thread(lambda: leave(self._engine, self._path), "durable-stop")
 
     def __repr__(self) -> str:
@@ -169,14 +174,18 @@ class Durable(Rooted, Closing):
 
     async def _while_open(self, work: Coroutine[Any, Any, Answer]) -> Answer:
         """What comes of it. Raises SymfonicError when this is closed meanwhile: then nobody here hears of it."""
-        task = started(work)
+        loop = asyncio.get_running_loop()
+        task, left = started(work), loop.create_future()
+        self._waiting[left] = loop
         try:
-            while not (await asyncio.wait({task}, timeout=POLL))[0]:
-                if self._closed:
-                    told = "its runs go on in the next process, where their run_id asks for their answers"
-                    raise SymfonicError(f"{self!r} has been closed: {told}")
+            if not self._closed:  # by another thread, just now
+                await asyncio.wait({task, left}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                told = "its runs go on in the next process, where their run_id asks for their answers"
+                raise SymfonicError(f"{self!r} has been closed: {told}")
             return task.result()
         finally:
+            del self._waiting[left]
             if not task.done():
                 await put_down([task])
 
@@ -206,3 +215,8 @@ class Durable(Rooted, Closing):
             ids.parent_run_id,
             (),
         )
+
+
+def _told(left: "asyncio.Future[None]") -> None:
+    if not left.done():
+        left.set_result(None)

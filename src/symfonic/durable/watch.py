@@ -3,38 +3,44 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from symfonic.durable.settings import POLL
 
 
 class Watch:
-    """Those who wait in one event loop. ``look`` says which of some runs have ended.
+    """Those who wait in one event loop. ``look`` finds which of some runs have ended, and what came of them.
 
     Whoever finds that nobody has looked lately looks for all of them.
     """
 
-    def __init__(self, look: Callable[[list[str]], Awaitable[Iterable[str]]]) -> None:
+    def __init__(self, look: Callable[[list[str]], Awaitable[Mapping[str, Any]]]) -> None:
         self._look = look
         self._waiting: Counter[str] = Counter()
-        self._ended: set[str] = set()
+        self._ended: dict[str, Any] = {}
         self._seen: set[str] = set()
         self._looked = 0.0
         self._going: asyncio.Future[None] | None = None
 
-    async def ended(self, run_id: str) -> None:
-        """Wait until a run has ended, however it did. Raises what ``look`` raises."""
+    async def ended(self, run_id: str, *, at_once: bool) -> Any:
+        """What came of a run, when it has ended, however it did. Raises what ``look`` raises.
+
+        ``at_once``: it may have ended already, and so the first look is not put off.
+        """
         self._waiting[run_id] += 1
         try:
-            await self._round(run_id)
+            if at_once:
+                await self._round(run_id)
             while run_id not in self._ended:
                 await asyncio.sleep(POLL)
                 await self._round(run_id)
+            return self._ended[run_id]
         finally:
             self._waiting[run_id] -= 1
             if not self._waiting[run_id]:
                 del self._waiting[run_id]
-                self._ended.discard(run_id)
+                self._ended.pop(run_id, None)
 
     async def _round(self, run_id: str) -> None:
         if self._going is not None:

@@ -1,0 +1,87 @@
+"""What a durable tree has in its database, and who waits for whom there."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+from durable_kit import LONGEST, rows
+
+from symfonic import Agent, AgentRef, DelegationOutcome, SubAgent
+from symfonic.durable import durable
+from symfonic.testing import FunctionModel, tool_call
+
+pytest_plugins = ["durable_fixtures"]
+
+
+@pytest.fixture
+def file(tmp_path):
+    return str(tmp_path / "tree.db")
+
+
+def writing(file):
+    """A connection in the midst of a transaction that writes, as that of another process."""
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    return closing(connection)
+
+
+async def test_whoever_only_looks_waits_for_nobody_who_writes(file):
+    async with durable(Agent(FunctionModel(lambda messages, tools: "ready")), file) as tree:
+        await tree.run("Go.", run_id="t")
+        with writing(file):
+            looking = asyncio.gather(*(tree.runs(run_id="t") for _ in range(30)))
+            looks = await asyncio.wait_for(looking, LONGEST)
+    assert [[each.text for each in look] for look in looks] == [["ready"]] * 30
+
+
+async def test_runs_that_wait_for_another_writer_all_go_on_when_it_has_done(file):
+    async with durable(Agent(FunctionModel(lambda messages, tools: messages[-1].text)), file) as tree:
+        await tree.run("Go.")
+        with writing(file):
+            runs = [asyncio.create_task(tree.run(str(number))) for number in range(30)]
+            assert not (await asyncio.wait(runs, timeout=0.5))[0]
+        assert [(await run).text for run in runs] == [str(number) for number in range(30)]
+
+
+async def test_a_writer_that_fails_leaves_the_turn_to_the_next(file):
+    """Many at once, each cancelled somewhere on its way to the database: what comes after them has its turn."""
+    async with durable(Agent(FunctionModel(lambda messages, tools: messages[-1].text)), file) as tree:
+        for number in range(20):
+            runs = [asyncio.create_task(tree.run(f"{number}")) for _ in range(5)]
+            await asyncio.wait(runs, timeout=number / 200)
+            for run in runs:
+                run.cancel()
+            await asyncio.wait(runs)
+        assert (await asyncio.wait_for(tree.run("still here"), LONGEST)).text == "still here"
+
+
+def passes_on(messages, tools):
+    return "passed on" if messages[-1].role == "tool" else tool_call("run_agent", name="below", task="Go.")
+
+
+def chain(length):
+    agent = Agent(FunctionModel(lambda messages, tools: "done"), name="end")
+    for _ in range(length):
+        children = [SubAgent("below", agent, "Is below.")]
+        agent = Agent(FunctionModel(passes_on), name="above", sub_agents=children, max_depth=9)
+    return agent
+
+
+def cycle():
+    agent = Agent(
+        FunctionModel(passes_on), name="round", sub_agents=[SubAgent("below", AgentRef(lambda: agent), "It.")]
+    )
+    return agent
+
+
+@pytest.mark.parametrize(
+    ("team", "deepest"), [(lambda: chain(0), 0), (lambda: chain(1), 1), (lambda: chain(3), 3), (cycle, 2)]
+)
+async def test_a_worker_looks_at_the_queues_that_its_tree_has_children_for(database, team, deepest):
+    async with durable(team(), database) as tree:
+        await tree.start()
+        queues = rows(database, "SELECT name FROM {}queues")
+        assert {name for (name,) in queues} == {f"symfonic-{depth}" for depth in range(deepest + 1)}
+        assert (await tree.run("Go.")).tally.by_outcome[DelegationOutcome.DELIVERED] == deepest
+        assert rows(database, "SELECT name FROM {}queues") == queues
