@@ -5,10 +5,9 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from symfonic.capabilities.delegation.admission import Refused
-from symfonic.durable.runs import Runs
+from symfonic.durable.runs import AnotherCallError, Runs
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
-from symfonic.remote.reception import ANOTHER_CALL
 
 
 async def through(runs: Runs, envelope: Envelope, caller: str, left: Callable[[], bool]) -> Answer:
@@ -18,11 +17,11 @@ async def through(runs: Runs, envelope: Envelope, caller: str, left: Callable[[]
     """
     ids = envelope.lineage
     run_id = kept_as(caller, ids.run_id)
-    first = await runs.asked(run_id)
-    if first is not None and (first.agent, first.task) != (envelope.agent, envelope.task):
-        raise Refused(ANOTHER_CALL)
     lineage = ids.model_copy(update={"run_id": run_id, "via": (*ids.via[:-1], run_id)})
-    answer = await runs.through(envelope.model_copy(update={"lineage": lineage}), left)
+    try:
+        answer = await runs.through(envelope.model_copy(update={"lineage": lineage}), left)
+    except AnotherCallError as error:
+        raise Refused(str(error)) from None
     told = json.dumps(answer.records).replace(run_id, json.dumps(ids.run_id)[1:-1])  # no text has it by chance
     return answer.model_copy(update={"lineage": ids, "records": tuple(json.loads(told))})
 

@@ -15,6 +15,7 @@ from symfonic.kernel.contracts.text import error_text
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CONNECTIONS, _PATIENCE = 20, 30
 """Connections at once, and seconds to wait for one or for a lock."""
+_AS_URL = "it must be postgresql://USER@HOST:PORT/NAME, and what in a password is no letter or digit written as %XX"
 _READS = "symfonic_only_reads"
 
 
@@ -26,6 +27,8 @@ class Database:
         scheme, found, rest = given.partition("://")
         if found and scheme.partition("+")[0] in ("postgresql", "postgres"):
             self.url: str = _server_url(rest)
+        elif not found and _looks_like_settings(given):
+            raise ConfigurationError(f"the database is given as settings that a server takes: {_AS_URL}")
         elif not found or scheme == "sqlite":
             self.file = Path(rest.removeprefix("/") if found else given).expanduser().resolve()
             self.url = f"sqlite:///{self.file}"
@@ -72,16 +75,19 @@ def unusable(database: Any, error: BaseException) -> ConfigurationError:
     return ConfigurationError(f"the database {database} cannot be used: {error_text(cause or error)}")
 
 
+def _looks_like_settings(given: str) -> bool:
+    """Whether this is ``host=… dbname=…``, which is no name of a file."""
+    keys = {each.partition("=")[0] for each in given.split() if "=" in each}
+    return not keys.isdisjoint({"dbname", "host", "hostaddr", "service"})
+
+
 def _server_url(rest: str) -> str:
     """The URL, with its password where everybody who shows it looks for it. Raises ConfigurationError if it is none."""
     sa = _sqlalchemy()
     try:
         url = sa.make_url(f"postgresql://{rest}")
     except (ValueError, sa.exc.ArgumentError):  # whose words may be a part of a password
-        told = (
-            "it must be postgresql://USER@HOST:PORT/NAME, and what in a password is no letter or digit written as %XX"
-        )
-        raise ConfigurationError(f"the URL of the database cannot be read: {told}") from None
+        raise ConfigurationError(f"the URL of the database cannot be read: {_AS_URL}") from None
     password, user = url.query.get("password"), url.username or url.query.get("user")
     if isinstance(password, str) and isinstance(user, str):
         url = url.difference_update_query(["password", "user"]).set(username=user, password=password)

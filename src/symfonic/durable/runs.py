@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from symfonic.durable.info import CANCELLED, ENDED, GIVEN_UP, LIVE, WAITING, RunInfo, info
 from symfonic.durable.settings import MOST_RECOVERIES, Settings, dbos
 from symfonic.durable.watch import Watch
-from symfonic.errors import OverrunError, SymfonicError
+from symfonic.errors import DelegationError, OverrunError, SymfonicError
 from symfonic.kernel.concurrency.tasks import run_inside, run_within, started
 from symfonic.kernel.contracts.run_identity import beginning
 from symfonic.kernel.contracts.text import error_text
@@ -35,6 +35,10 @@ def queue_of(depth: int) -> str:
     return f"symfonic-{depth}"
 
 
+class AnotherCallError(DelegationError):
+    """A run id that was used before, for another agent or task."""
+
+
 class Runs:
     """What can be done with runs by whoever reaches their database.
 
@@ -56,7 +60,8 @@ class Runs:
         """Have a run carried out and wait for what comes of it; one that has run before has its answer already.
 
         A cancellation here cancels the run and everything below it, unless this process is being closed, or whoever
-        asks has ``left``: then it is for the next one to go on. Raises EnvelopeError if the envelope is too large.
+        asks has ``left``: then it is for the next one to go on. Raises EnvelopeError if the envelope is too large, and
+        AnotherCallError if the run of its id is that of another call.
         """
         written, queued = envelope.plain(), False
         try:
@@ -64,7 +69,7 @@ class Runs:
             queued = True
             rows = await self._around(envelope)
             if _is_another(envelope, rows):
-                return Answer(status="refused", text=ANOTHER_CALL, lineage=envelope.lineage)
+                raise AnotherCallError(ANOTHER_CALL)
             await self._unless_cancelled(envelope, rows)
             ended = any(each.workflow_id == envelope.lineage.run_id and each.status in ENDED for each in rows)
             return await self._outcome(envelope, ended)
@@ -78,11 +83,6 @@ class Runs:
             await self._enqueue(envelope, written)
         if not _is_another(envelope, await self._around(envelope)):
             await self.cancel(envelope.lineage.run_id)
-
-    async def asked(self, run_id: str) -> Envelope | None:
-        """What the first asked for who used the id. Raises EnvelopeError for what cannot be read."""
-        rows = await _apart(self._looks.list_workflows_async(workflow_ids=[run_id], load_output=False))
-        return Envelope.read(rows[0].input["args"][0]) if rows else None
 
     async def admit(self, envelope: Envelope) -> None:
         """Let a run begin. Raises DBOS's error of a cancelled workflow where its parent or root was cancelled."""

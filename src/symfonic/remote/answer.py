@@ -15,7 +15,7 @@ from symfonic.capabilities.delegation.reports import record_dict
 from symfonic.errors import DelegationError, EnvelopeError, SymfonicError
 from symfonic.kernel.contracts.messages import Usage
 from symfonic.kernel.contracts.run_identity import RunIdentity
-from symfonic.kernel.contracts.text import error_text
+from symfonic.kernel.contracts.text import encodable, error_text
 from symfonic.remote.envelope import MOST, Count, Crossing, Lineage, Number, Seconds, Text, checked, read
 
 Status = Literal["finished", "refused", "failed", "timed_out", "cancelled"]
@@ -81,10 +81,9 @@ class Answer(Crossing):
         trace = record.trace
         assert trace is not None  # noqa: S101 - every record that is made here has one
         status = _STATUSES.get(record.outcome, "refused")
-        failed = status == "failed" and trace.error is not None
         answer = cls(
             status=status,
-            text=error_text(trace.error) if failed and trace.error is not None else record.message,
+            text=_words(record, status, trace.error),
             lineage=lineage,
             spent=Spent.of(trace.usage),
             delegations=started(record.children),
@@ -111,6 +110,17 @@ class Answer(Crossing):
 def started(records: Iterable[DelegationRecord]) -> int:
     """How many children were started in these trees; what was refused costs nothing."""
     return sum(not each.outcome.refused for each in walk(records))
+
+
+def _words(record: DelegationRecord, status: Status, error: BaseException | None) -> str:
+    """What the run said, or what is said of it, without its name: that is for whoever is told to add."""
+    if status == "cancelled":
+        return "it was cancelled"
+    if status != "failed":
+        return record.message
+    if error is not None:
+        return error_text(error)
+    return record.message.removeprefix(encodable(f"Sub-agent {record.name!r} failed: "))
 
 
 def _told(record: DelegationRecord) -> dict[str, Any]:

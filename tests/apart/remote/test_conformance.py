@@ -63,6 +63,14 @@ async def test_what_was_done_there_comes_back_as_a_tree_of_records(far: Far) -> 
     assert (result.usage.model_calls, result.usage.input_tokens) == (2 + (2 + 1 + 1) + 1, 7)
 
 
+async def test_a_child_that_says_nothing_is_told_of_once_however_far_it_was(far: Far) -> None:
+    result = await far.caller({"say": ""}, {"calls": [{"say": ""}]}).run("Go.")
+    silent = "Sub-agent {!r} failed: it returned no final response"
+    one, other = result.delegations
+    assert one.message == silent.format("far")
+    assert [each.message for each in other.children] == [silent.format("below")] == json.loads(other.message)
+
+
 async def test_all_levels_know_whose_they_are_and_how_deep(far: Far) -> None:
     result = await far.caller({"tool": "where"}, {"calls": [{"tool": "where"}]}).run("Go.")
     near, middle, [deepest] = map(json.loads, told(result))

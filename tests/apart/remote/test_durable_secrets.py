@@ -72,6 +72,15 @@ def test_what_is_no_url_is_refused_where_it_is_declared_without_its_words(url):
     assert PASSWORD not in "".join(traceback.format_exception(refused.value)).replace(repr(url), "")
 
 
+@pytest.mark.parametrize(
+    "settings", [f"host=127.0.0.1 dbname=bank password={PASSWORD}", f"password={PASSWORD} service=till"]
+)
+def test_what_a_server_takes_as_settings_is_no_name_of_a_file(settings):
+    with pytest.raises(ConfigurationError, match=r"it must be postgresql://USER@HOST:PORT/NAME") as refused:
+        durable(Agent(ScriptedModel("Done."), name="lead"), settings)
+    assert PASSWORD not in str(refused.value)
+
+
 def test_a_password_among_the_options_is_the_one_that_is_used():
     kept = Database("postgresql://127.0.0.1:1/bank?user=till&password=p%40ss&sslmode=require")
     assert kept.url == "postgresql://till:p%40ss@127.0.0.1:1/bank?sslmode=require"
