@@ -47,7 +47,7 @@ ecosystem: $(TEST)/ready $(TEST)-crewai/ready
 campaign-durable: $(TEST)-remote/ready
 	DURABLE_SEEDS=30 $(TEST)-remote/bin/python -m pytest -q -p no:xdist -o faulthandler_timeout=900 --fail-on-skip tests/apart/remote/test_durable_campaign.py
 
-# DATABASE=URL: on PostgreSQL instead of a file.
+# On a file, and on PostgreSQL where it is installed, or on DATABASE=URL.
 bench-durable: $(TEST)-remote/ready
 	$(TEST)-remote/bin/python benchmarks/durable.py $(if $(DATABASE),--database $(DATABASE))
 

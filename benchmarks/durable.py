@@ -1,15 +1,18 @@
 """What durability costs: a step, and a child through its queue, beside the same tree in one process.
 
-``python benchmarks/durable.py [--database URL] [--times N]``: on a new file, and on a PostgreSQL database where one is
-named, which should be empty. Needs ``pip install "symfonic-delegation[dbos]"``.
+``python benchmarks/durable.py [--database URL] [--times N]``: on a new file, and on an empty PostgreSQL database: the
+one that is named, else one of a server that is started for it, where PostgreSQL is installed. Needs ``pip install
+"symfonic-delegation[dbos]"``.
 """
 
 import argparse
 import asyncio
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,17 +71,30 @@ async def _measured(database: str | None, times: int) -> dict[str, float]:
     return found
 
 
+@contextmanager
+def _server_database(named: str | None) -> Iterator[str | None]:
+    """A database on a server; None where there is no server."""
+    sys.path.append(str(Path(__file__).resolve().parent.parent / "tests" / "apart" / "remote"))
+    from durable_kit import SERVERS, running_server
+
+    if named or not SERVERS:
+        yield named
+        return
+    with running_server() as server:
+        yield server.new_database()
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--database", help="a PostgreSQL database to measure as well")
     parser.add_argument("--times", type=int, default=5)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        places = {"in one process": None, "SQLite": str(Path(folder) / "tree.db")}
-        if given.database:
-            places["PostgreSQL"] = given.database
-        found = {place: asyncio.run(_measured(database, given.times)) for place, database in places.items()}
+    with tempfile.TemporaryDirectory() as folder, _server_database(given.database) as database:
+        places = {"in one process": None, "SQLite": str(Path(folder) / "tree.db"), "PostgreSQL": database}
+        if database is None:
+            del places["PostgreSQL"]
+        found = {place: asyncio.run(_measured(where, given.times)) for place, where in places.items()}
     print(f"Milliseconds, medians of {given.times} runs; a child has a model call of its own.\n")
     print(f"| | {' | '.join(found)} | at most |")
     print(f"|---|{'---|' * len(found)}---|")
