@@ -31,7 +31,7 @@ REMEMBERED = 1024
 """Runs whose answers are kept for whoever asks for them again."""
 
 ANOTHER_CALL = "Delegation refused: its run id is that of another call"
-"""What is said of a run id that was used for another agent or task, or by another caller."""
+"""What is said of a run id that the caller has used for another agent or task."""
 
 _OURS = "symfonic_"  # what our context variables are called
 
@@ -93,8 +93,8 @@ class Reception:
         )
         self._overtime = {name: each.overtime for name, each in agents.items() if isinstance(each, Lasting)}
         self._lock = Lock()
-        self._running: dict[str, _Kept] = {}
-        self._ended: OrderedDict[str, _Kept] = OrderedDict()
+        self._running: dict[tuple[str, str], _Kept] = {}
+        self._ended: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
 
     def names(self) -> tuple[str, ...]:
         """Who may be called."""
@@ -106,10 +106,10 @@ class Reception:
         ``observers``, plain functions, are told of everything that happens in it and below. Raises nothing but a
         cancellation and its like, after which the answer says so to others who wait for it.
         """
-        run_id, mine = envelope.lineage.run_id, _Kept(envelope.agent, envelope.task, caller)
-        kept = self._first(run_id, mine)
+        key, mine = (caller, envelope.lineage.run_id), _Kept(envelope.agent, envelope.task, caller)
+        kept = self._first(key, mine)
         if kept is not mine:
-            if (kept.agent, kept.task, kept.caller) != (mine.agent, mine.task, mine.caller):
+            if (kept.agent, kept.task) != (mine.agent, mine.task):
                 return Answer(status="refused", text=ANOTHER_CALL, lineage=envelope.lineage)
             return await asyncio.wrap_future(kept.coming)
         sent = own(envelope)
@@ -120,16 +120,16 @@ class Reception:
             return await run_inside(_inside(out), self._carried_out(envelope, (out, sent), observers, mine))
         finally:
             mine.settle(Answer(status="cancelled", text="it was cancelled", lineage=envelope.lineage))
-            self._keep(run_id, mine)
+            self._keep(key, mine)
 
-    def _first(self, run_id: str, mine: _Kept) -> _Kept:
-        """What was the first to use the run id; it is ``mine`` if nobody was before."""
+    def _first(self, key: tuple[str, str], mine: _Kept) -> _Kept:
+        """The first call of a caller's with a run id; it is ``mine`` if there was none before."""
         with self._lock:
-            return self._ended.get(run_id) or self._running.setdefault(run_id, mine)
+            return self._ended.get(key) or self._running.setdefault(key, mine)
 
-    def _keep(self, run_id: str, kept: _Kept) -> None:
+    def _keep(self, key: tuple[str, str], kept: _Kept) -> None:
         with self._lock:
-            self._ended[run_id] = self._running.pop(run_id, kept)
+            self._ended[key] = self._running.pop(key, kept)
             while len(self._ended) > REMEMBERED:
                 self._ended.popitem(last=False)
 

@@ -33,6 +33,11 @@ class Arrival:
         """The id of its run."""
         return self.envelope.lineage.run_id
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What one with the same is the same call by: ids are each caller's own."""
+        return self.user, self.run_id
+
 
 def read_arrival(agent: str, params: Any, context: Any) -> Arrival:
     """What a ``SendMessageRequest`` asks of the agent. Raises their InvalidParamsError, naming what is wrong."""

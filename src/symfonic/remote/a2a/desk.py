@@ -24,8 +24,8 @@ class Desk:
 
     def __init__(self, answering: Answering, card: Any) -> None:
         self._agent = answering.names()[0]
-        self._arrivals: dict[str, Arrival] = {}
-        self._runs: dict[str, str] = {}
+        self._arrivals: dict[tuple[str, str], Arrival] = {}
+        self._runs: dict[str, tuple[str, str]] = {}
         self._owners: dict[str, Any] = {}
         self._tasks = Tasks(self._forget)
         self._types, self._errors = theirs("a2a.types"), theirs("a2a.utils.errors")
@@ -74,7 +74,7 @@ class Desk:
             id=arrival.task_id, context_id=arrival.context_id, status=status, history=[params.message]
         )
         await self._tasks.save(made, context)
-        self._runs[arrival.task_id] = arrival.run_id
+        self._runs[arrival.task_id] = arrival.key
         self._owners[arrival.task_id] = type(context)(user=context.user)  # of the rest, the headers hold a token
         arrival.stored.set()
         return theirs("a2a.server.agent_execution").RequestContext(
@@ -100,11 +100,9 @@ class Desk:
             await self._handler.on_get_task(self._types.GetTaskRequest(id=params.message.task_id), context)
             raise self._errors.UnsupportedOperationError("a task here has one message: send another without a task_id")
         arrival = read_arrival(self._agent, params, context)
-        known = self._arrivals.setdefault(arrival.run_id, arrival)
+        known = self._arrivals.setdefault(arrival.key, arrival)
         if known is arrival:
             context.state[ARRIVAL] = arrival
-        elif known.user != arrival.user:
-            raise self._errors.InvalidParamsError("the run_id is that of a run of another caller")
         elif known.envelope.task != arrival.envelope.task:
             raise self._errors.InvalidParamsError("the run_id is that of a run with another task")
         return known, known is not arrival
@@ -137,11 +135,11 @@ class Desk:
     def _forget_unless_stored(self, arrival: Arrival) -> None:
         """One that was refused after it was read is no run; who waits for it is told so."""
         if not arrival.stored.is_set():
-            self._arrivals.pop(arrival.run_id, None)
+            self._arrivals.pop(arrival.key, None)
             arrival.stored.set()
 
     def _forget(self, task_id: str) -> None:
         self._owners.pop(task_id, None)
-        run_id = self._runs.pop(task_id, None)
-        if run_id is not None:
-            del self._arrivals[run_id]
+        key = self._runs.pop(task_id, None)
+        if key is not None:
+            del self._arrivals[key]
