@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -72,13 +72,16 @@ class Kept:
     async def list_workflows_async(self, *, workflow_ids=None, workflow_id_prefix=None, status=None, **which):
         await self._at("list")
         wanted = [status] if isinstance(status, str) else status
-        return [
-            each
+        found = [
+            replace(each)
             for each in self.rows.values()
             if (workflow_ids is None or each.workflow_id in workflow_ids)
             and (workflow_id_prefix is None or each.workflow_id.startswith(tuple(workflow_id_prefix)))
             and (wanted is None or each.status in wanted)
         ]
+        if found and wanted:
+            await self._at("found ended")
+        return found
 
 
 def envelope(run_id, parent=None, depth=0, task="Go."):
@@ -199,10 +202,60 @@ async def test_a_cancellation_that_comes_to_no_end_is_given_up_when_it_is_cancel
     assert statuses(kept) == {"r": "PENDING"}
 
 
+async def asked(kept, runs, envelope, *left):
+    """Somebody who has asked for a run, and has seen how it stands."""
+    kept.arrived.pop("list", None)
+    task = asyncio.create_task(runs.through(envelope, *left))
+    await kept.come_to("list")
+    return task
+
+
+def finishes(kept, run_id):
+    ids = envelope(run_id).lineage.model_dump()
+    told = Answer.read({"status": "finished", "text": "Here.", "lineage": ids})
+    kept.rows[run_id].status, kept.rows[run_id].output = "SUCCESS", told.plain()
+
+
+async def test_whoever_asks_when_a_run_was_resumed_is_not_told_how_it_had_ended_before():
+    """One who waited for it already was finding that out."""
+    kept = tree_of("r")
+    runs = runs_of(kept)
+    kept.close("found ended")
+    first = await asked(kept, runs, envelope("r"))
+    kept.rows["r"].status = "CANCELLED"
+    await kept.come_to("found ended")
+    kept.rows["r"].status = "PENDING"
+    second = await asked(kept, runs, envelope("r"))
+    kept.open("found ended")
+    assert (await asyncio.wait_for(first, IN_TIME)).status == "cancelled"
+    assert not (await asyncio.wait({second}, timeout=0.2))[0]
+    finishes(kept, "r")
+    assert (await asyncio.wait_for(second, IN_TIME)).text == "Here."
+
+
+async def test_what_was_found_for_one_who_has_gone_is_not_told_to_the_next():
+    kept = tree_of("r", "r.a")
+    kept.rows["r.b"] = replace(kept.rows["r.a"], workflow_id="r.b")
+    runs = runs_of(kept)
+    kept.close("found ended")
+    stays = await asked(kept, runs, envelope("r.b", "r", 1))
+    gone = await asked(kept, runs, envelope("r.a", "r", 1), lambda: True)
+    kept.rows["r.a"].status = "CANCELLED"
+    await kept.come_to("found ended")
+    gone.cancel()
+    await asyncio.wait({gone}, timeout=IN_TIME)
+    kept.open("found ended")
+    kept.rows["r.a"].status = "PENDING"
+    again = await asked(kept, runs, envelope("r.a", "r", 1))
+    assert not (await asyncio.wait({again}, timeout=0.2))[0]
+    finishes(kept, "r.a")
+    finishes(kept, "r.b")
+    assert [(await asyncio.wait_for(each, IN_TIME)).text for each in (stays, again)] == ["Here."] * 2
+
+
 async def test_what_has_ended_is_its_answer_whoever_asks():
     kept = tree_of("r")
-    answer = Answer.read({"status": "finished", "text": "Here.", "lineage": {"run_id": "r", "root_run_id": "r"}})
-    kept.rows["r"].status, kept.rows["r"].output = "SUCCESS", answer.plain()
+    finishes(kept, "r")
     runs = runs_of(kept)
     assert [each.text for each in await asyncio.gather(*(runs.through(envelope("r")) for _ in range(3)))] == [
         "Here."
