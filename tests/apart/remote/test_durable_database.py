@@ -2,10 +2,11 @@
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing
 
 import pytest
-from durable_kit import LONGEST, rows
+from durable_kit import LONGEST, eventually, rows
 
 from symfonic import Agent, AgentRef, DelegationOutcome, SubAgent
 from symfonic.durable import durable
@@ -33,6 +34,26 @@ async def test_whoever_only_looks_waits_for_nobody_who_writes(file):
             looking = asyncio.gather(*(tree.runs(run_id="t") for _ in range(30)))
             looks = await asyncio.wait_for(looking, LONGEST)
     assert [[each.text for each in look] for look in looks] == [["ready"]] * 30
+
+
+async def test_whoever_only_looks_waits_for_no_connection_that_a_writer_has(file):
+    tree = durable(Agent(FunctionModel(lambda messages, tools: messages[-1].text)), file)
+    texts = []
+    threads = [threading.Thread(target=lambda: texts.append(tree.run_sync("ready").text)) for _ in range(40)]
+    async with tree:
+        await tree.run("ready", run_id="t")
+        with writing(file):
+            for thread in threads:
+                thread.start()
+            calls = len(threads)
+            await asyncio.to_thread(
+                eventually, lambda: sum("asyncio" in each.name for each in threading.enumerate()) > calls
+            )
+            for _ in range(20):
+                assert [each.text for each in await asyncio.wait_for(tree.runs(run_id="t"), 10)] == ["ready"]
+        for thread in threads:
+            await asyncio.to_thread(thread.join, LONGEST)
+    assert texts == ["ready"] * len(threads)
 
 
 async def test_runs_that_wait_for_another_writer_all_go_on_when_it_has_done(file):
