@@ -110,8 +110,12 @@ class Runs:
         does not wait for a child that is: so they come from DBOS's own queue, where no number of places is kept.
         Returns how many there were.
         """
+        return await self._resume(run_id, lambda each: True)
+
+    async def _resume(self, run_id: str, which: Callable[[RunInfo], bool]) -> int:
         found = await self._listed(workflow_ids=[run_id]) + await self._below(run_id)
-        stopped = [each.run_id for each in found if each.live or each.status in (CANCELLED, GIVEN_UP)]
+        may_be = (each for each in found if each.live or each.status in (CANCELLED, GIVEN_UP))
+        stopped = [each.run_id for each in may_be if which(each)]
         if stopped:
             await _apart(self._calls.resume_workflows_async(stopped))
         return len(stopped)
@@ -168,10 +172,27 @@ class Runs:
 
     async def _unless_cancelled(self, envelope: Envelope, rows: list[Any]) -> None:
         """What a cancellation that is under way has not seen is not left behind: it is cancelled here."""
-        for each in map(info, rows):
-            if each.run_id != envelope.lineage.run_id and each.status in (CANCELLED, GIVEN_UP):
-                await self.cancel(envelope.lineage.run_id)
-                raise self._dbos.error.DBOSWorkflowCancelledError(f"the run {each.run_id} goes on no more")
+        above = self._over_above(envelope, rows)
+        if above is None:
+            return
+        run_id = envelope.lineage.run_id
+        await self.cancel(run_id)
+        await self._resumed_with(above, run_id)
+        raise self._gone_on_no_more(above)
+
+    async def _resumed_with(self, above: str, run_id: str) -> None:
+        """What was cancelled since a run goes on no more, goes on with it if that was resumed meanwhile."""
+        if any(each.live for each in await self._states([above])):
+            await self._resume(run_id, lambda each: not each.live)
+
+    def _over_above(self, envelope: Envelope, rows: list[Any]) -> str | None:
+        """Which of a run's parent and root goes on no more."""
+        found = (each for each in map(info, rows) if each.run_id != envelope.lineage.run_id)
+        return next((each.run_id for each in found if each.status in (CANCELLED, GIVEN_UP)), None)
+
+    def _gone_on_no_more(self, above: str) -> Exception:
+        error: Exception = self._dbos.error.DBOSWorkflowCancelledError(f"the run {above} goes on no more")
+        return error
 
     async def _outcome(self, envelope: Envelope, ended: bool) -> Answer:
         """The answer of a run, good or bad, at the latest when it is not waited for any longer."""
@@ -208,10 +229,13 @@ class Runs:
             return Answer.read(row.output)
         if status == GIVEN_UP:
             await self._cancel_below(envelope.lineage.run_id)
+            await self._resumed_with(envelope.lineage.run_id, envelope.lineage.run_id)
             told = f"it was given up: {MOST_RECOVERIES + 1} times its worker was gone before it had ended"
             return Answer(status="failed", text=told, lineage=envelope.lineage)
         if status == CANCELLED:
-            await self._unless_cancelled(envelope, await self._around(envelope))
+            above = self._over_above(envelope, await self._around(envelope))
+            if above is not None:  # this was cancelled with it, and may be resumed with it by now: it is left alone
+                raise self._gone_on_no_more(above)
             told = _CANCELLED.format(envelope.lineage.run_id)
             return Answer(status="cancelled", text=told, lineage=envelope.lineage)
         return Answer(status="failed", text=info(row).text or "", lineage=envelope.lineage)

@@ -69,6 +69,10 @@ class Kept:
             if self.rows[each].status in ("ENQUEUED", "PENDING"):
                 self.rows[each].status = "CANCELLED"
 
+    async def resume_workflows_async(self, ids):
+        for each in ids:
+            self.rows[each].status = "ENQUEUED"
+
     async def list_workflows_async(self, *, workflow_ids=None, workflow_id_prefix=None, status=None, **which):
         await self._at("list")
         wanted = [status] if isinstance(status, str) else status
@@ -144,6 +148,47 @@ async def test_a_parent_that_is_cancelled_does_not_read_that_its_child_was():
     kept.rows["r"].status = kept.rows["r.a"].status = "CANCELLED"
     with pytest.raises(error.DBOSWorkflowCancelledError):
         await asyncio.wait_for(asking, 2 * IN_TIME)
+
+
+async def test_a_parent_that_was_cancelled_cancels_its_child_no_second_time():
+    """Both may be resumed by then, and a child that is cancelled again is one that its parent reads of."""
+    kept = tree_of("r", "r.a")
+    kept.close("cancel")
+    asking = await asked(kept, runs_of(kept), envelope("r.a", "r", 1))
+    kept.rows["r"].status = kept.rows["r.a"].status = "CANCELLED"
+    await asyncio.wait({asking}, timeout=1)
+    kept.rows["r"].status = kept.rows["r.a"].status = "ENQUEUED"
+    kept.open("cancel")
+    with pytest.raises(error.DBOSWorkflowCancelledError):
+        await asyncio.wait_for(asking, IN_TIME)
+    assert statuses(kept) == {"r": "ENQUEUED", "r.a": "ENQUEUED"}
+
+
+@pytest.mark.parametrize("how", ["admit", "through"])
+@pytest.mark.parametrize("status", ["CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"])
+async def test_a_child_that_is_cancelled_when_its_parent_is_resumed_goes_on_with_it(how, status):
+    kept = tree_of("r", "r.a", "r.a.b")
+    kept.rows["r"].status = status
+    kept.close("cancel")
+    asking = asyncio.create_task(getattr(runs_of(kept), how)(envelope("r.a", "r", 1)))
+    await kept.come_to("cancel")
+    kept.rows["r"].status = "ENQUEUED"
+    kept.open("cancel")
+    with pytest.raises(error.DBOSWorkflowCancelledError):
+        await asyncio.wait_for(asking, IN_TIME)
+    assert statuses(kept) == dict.fromkeys(("r", "r.a", "r.a.b"), "ENQUEUED")
+
+
+async def test_what_is_below_a_run_that_was_given_up_goes_on_when_that_is_resumed():
+    kept = tree_of("r", "r.a")
+    kept.close("cancel")
+    asking = await asked(kept, runs_of(kept), envelope("r"))
+    kept.rows["r"].status = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+    await kept.come_to("cancel")
+    kept.rows["r"].status = "ENQUEUED"
+    kept.open("cancel")
+    assert "given up" in (await asyncio.wait_for(asking, IN_TIME)).text
+    assert statuses(kept) == {"r": "ENQUEUED", "r.a": "ENQUEUED"}
 
 
 async def test_a_child_that_is_cancelled_alone_is_told_of_to_its_parent():
