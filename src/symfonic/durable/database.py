@@ -80,6 +80,11 @@ def unusable(database: Any, error: BaseException) -> ConfigurationError:
     return ConfigurationError(f"the database {database} cannot be used: {error_text(cause or error)}")
 
 
+def database_errors() -> tuple[type[Exception], ...]:
+    """What is raised by a database that cannot be read or written to: by SQLAlchemy, and by what it does not wrap."""
+    return _sqlalchemy().exc.SQLAlchemyError, sqlite3.Error
+
+
 def _looks_like_settings(given: str) -> bool:
     """Whether this is ``host=… dbname=…``, which is no name of a file."""
     keys = {each.partition("=")[0] for each in given.split() if "=" in each}

@@ -10,6 +10,7 @@ from durable_kit import LONGEST, eventually, rows
 
 from symfonic import Agent, AgentRef, DelegationOutcome, SubAgent
 from symfonic.durable import durable
+from symfonic.errors import ConfigurationError
 from symfonic.testing import FunctionModel, tool_call
 
 pytest_plugins = ["durable_fixtures"]
@@ -63,6 +64,34 @@ async def test_runs_that_wait_for_another_writer_all_go_on_when_it_has_done(file
             runs = [asyncio.create_task(tree.run(str(number))) for number in range(30)]
             assert not (await asyncio.wait(runs, timeout=0.5))[0]
         assert [(await run).text for run in runs] == [str(number) for number in range(30)]
+
+
+async def test_a_database_that_cannot_be_written_to_is_told_of_in_words_and_used_again_when_it_can(file):
+    async with durable(Agent(FunctionModel(lambda messages, tools: messages[-1].text)), file) as tree:
+        await tree.run("Go.", run_id="t")
+        with closing(sqlite3.connect(file)) as connection:  # as a full disk would
+            connection.execute(
+                "CREATE TRIGGER full BEFORE INSERT ON workflow_status BEGIN SELECT RAISE(FAIL, 'it is full'); END"
+            )
+            told = await asyncio.gather(*(tree.run(str(each)) for each in range(30)), return_exceptions=True)
+            assert {type(each) for each in told} == {ConfigurationError}
+            assert {str(each) for each in told} == {f"the database {file} cannot be used: it is full"}
+            connection.execute("DROP TRIGGER full")
+        assert (await asyncio.wait_for(tree.run("again"), LONGEST)).text == "again"
+
+
+async def test_a_database_that_has_lost_its_runs_is_told_of_in_words(file):
+    async with durable(Agent(FunctionModel(lambda messages, tools: messages[-1].text)), file) as tree:
+        await tree.run("Go.", run_id="t")
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("ALTER TABLE workflow_status RENAME TO lost")
+            for call in (tree.run("Again."), tree.cancel("t"), tree.resume("t"), tree.runs(), tree.runs(run_id="t")):
+                with pytest.raises(ConfigurationError) as told:
+                    await asyncio.wait_for(call, LONGEST)
+                assert str(told.value).startswith(f"the database {file} cannot be used: no such table: ")
+                assert "SELECT" not in str(told.value)
+            connection.execute("ALTER TABLE lost RENAME TO workflow_status")
+        assert (await asyncio.wait_for(tree.run("again"), LONGEST)).text == "again"
 
 
 async def test_a_writer_that_fails_leaves_the_turn_to_the_next(file):
