@@ -16,7 +16,6 @@ _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CONNECTIONS, _PATIENCE = 20, 30
 """Connections at once, and seconds to wait for one or for a lock."""
 _AS_URL = "it must be postgresql://USER@HOST:PORT/NAME, and what in a password is no letter or digit written as %XX"
-_READS = "symfonic_only_reads"
 
 
 class Database:
@@ -34,7 +33,7 @@ class Database:
             self.url = f"sqlite:///{self.file}"
         else:
             raise ConfigurationError(f"the database must be a file or a postgresql:// URL, got a {scheme}:// one")
-        self._engine: Any = None
+        self._engines: dict[bool, Any] = {}
 
     def __str__(self) -> str:
         """Its place, without a password, and without what else is said to the server: one may be among that."""
@@ -57,15 +56,21 @@ class Database:
             raise unusable(self, error) from error
 
     def engine(self, *, only_reads: bool = False) -> Any:
-        """The connections to it; the same each time. What only reads waits for nobody who writes."""
-        if self._engine is None:
-            self._engine = _for_file(self.url) if self.file else _for_server(self.url)
-        return self._engine.execution_options(**{_READS: True}) if only_reads else self._engine
+        """The connections to it; the same each time. What only reads a file waits for nobody who writes.
+
+        Nor for a connection: those that wait for their turn to write may have all that there are.
+        """
+        if self.file is None:
+            only_reads = False
+        if only_reads not in self._engines:
+            made = _for_file(self.url, only_reads=only_reads) if self.file else _for_server(self.url)
+            self._engines[only_reads] = made
+        return self._engines[only_reads]
 
     def close(self) -> None:
         """Close the connections."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
+        engines, self._engines = self._engines, {}
+        for engine in engines.values():
             engine.dispose()
 
 
@@ -73,6 +78,11 @@ def unusable(database: Any, error: BaseException) -> ConfigurationError:
     """What is told of a database that cannot be reached or written to, in its own words without the statement."""
     cause = getattr(error, "orig", None)
     return ConfigurationError(f"the database {database} cannot be used: {error_text(cause or error)}")
+
+
+def database_errors() -> tuple[type[Exception], ...]:
+    """What is raised by a database that cannot be read or written to: by SQLAlchemy, and by what it does not wrap."""
+    return _sqlalchemy().exc.SQLAlchemyError, sqlite3.Error
 
 
 def _looks_like_settings(given: str) -> bool:
@@ -130,7 +140,7 @@ def _for_server(url: str) -> Any:
     )
 
 
-def _for_file(url: str) -> Any:
+def _for_file(url: str, *, only_reads: bool) -> Any:
     """Every transaction that may write takes the write lock as it begins: what it reads and decides by stays true.
 
     DBOS's own settings count what is running outside the lock, and let more run at once than may. The threads of this
@@ -156,7 +166,7 @@ def _for_file(url: str) -> Any:
             connection.execute(f"PRAGMA {pragma}").close()
 
     def begins(connection: Any) -> None:
-        connection.connection.dbapi_connection.begin(only_reads=_READS in connection.get_execution_options())
+        connection.connection.dbapi_connection.begin(only_reads=only_reads)
 
     sa.event.listen(engine, "connect", connected)
     sa.event.listen(engine, "begin", begins)

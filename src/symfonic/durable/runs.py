@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from symfonic.durable.database import Database, database_errors, unusable
 from symfonic.durable.info import CANCELLED, ENDED, GIVEN_UP, LIVE, WAITING, RunInfo, info
 from symfonic.durable.settings import MOST_RECOVERIES, Settings, dbos
 from symfonic.durable.watch import Watch
@@ -90,7 +91,7 @@ class Runs:
 
     async def cancel(self, run_id: str) -> int:
         """Cancel a run that has not ended and everything below it; how many runs below it there were."""
-        await _apart(self._calls.cancel_workflows_async([run_id]))
+        await self._apart(self._calls.cancel_workflows_async([run_id]))
         return await self._cancel_below(run_id)
 
     async def _cancel_below(self, run_id: str) -> int:
@@ -99,7 +100,7 @@ class Runs:
             ids = [each.run_id for each in await self._below(run_id) if each.live]
             if not ids:
                 return cancelled
-            await _apart(self._calls.cancel_workflows_async(ids))
+            await self._apart(self._calls.cancel_workflows_async(ids))
             cancelled += len(ids)
         raise SymfonicError(f"the run {run_id} goes on starting others while it is cancelled")
 
@@ -110,10 +111,14 @@ class Runs:
         does not wait for a child that is: so they come from DBOS's own queue, where no number of places is kept.
         Returns how many there were.
         """
+        return await self._resume(run_id, lambda each: True)
+
+    async def _resume(self, run_id: str, which: Callable[[RunInfo], bool]) -> int:
         found = await self._listed(workflow_ids=[run_id]) + await self._below(run_id)
-        stopped = [each.run_id for each in found if each.live or each.status in (CANCELLED, GIVEN_UP)]
+        may_be = (each for each in found if each.live or each.status in (CANCELLED, GIVEN_UP))
+        stopped = [each.run_id for each in may_be if which(each)]
         if stopped:
-            await _apart(self._calls.resume_workflows_async(stopped))
+            await self._apart(self._calls.resume_workflows_async(stopped))
         return len(stopped)
 
     async def latest(self, limit: int) -> list[RunInfo]:
@@ -135,7 +140,7 @@ class Runs:
         """Make sure that a depth has its queue."""
         name = queue_of(depth)
         if name not in self._queues:
-            await _apart(self._calls.register_queue_async(name, **self._settings.queue()))
+            await self._apart(self._calls.register_queue_async(name, **self._settings.queue()))
             self._queues.add(name)
 
     async def _enqueue(self, envelope: Envelope, written: dict[str, Any]) -> None:
@@ -156,22 +161,39 @@ class Runs:
             },
         }
         client = getattr(self._calls, "enqueue_async", None)
-        await _apart((client or self._calls.enqueue_workflow_with_options_async)(options, written))
+        await self._apart((client or self._calls.enqueue_workflow_with_options_async)(options, written))
 
     async def _around(self, envelope: Envelope) -> list[Any]:
         """The rows of a run, its parent and its root, as far as there are any: one look for all that is to be seen."""
         ids = envelope.lineage
         wanted = [each for each in {ids.run_id, ids.parent_run_id, ids.root_run_id} if each is not None]
         which = {"workflow_ids": wanted, "load_input": not _is_child(envelope), "load_output": False}
-        found: list[Any] = await _apart(self._looks.list_workflows_async(**which))
+        found: list[Any] = await self._apart(self._looks.list_workflows_async(**which))
         return found
 
     async def _unless_cancelled(self, envelope: Envelope, rows: list[Any]) -> None:
         """What a cancellation that is under way has not seen is not left behind: it is cancelled here."""
-        for each in map(info, rows):
-            if each.run_id != envelope.lineage.run_id and each.status in (CANCELLED, GIVEN_UP):
-                await self.cancel(envelope.lineage.run_id)
-                raise self._dbos.error.DBOSWorkflowCancelledError(f"the run {each.run_id} goes on no more")
+        above = self._over_above(envelope, rows)
+        if above is None:
+            return
+        run_id = envelope.lineage.run_id
+        await self.cancel(run_id)
+        await self._resumed_with(above, run_id)
+        raise self._gone_on_no_more(above)
+
+    async def _resumed_with(self, above: str, run_id: str) -> None:
+        """What was cancelled since a run goes on no more, goes on with it if that was resumed meanwhile."""
+        if any(each.live for each in await self._states([above])):
+            await self._resume(run_id, lambda each: not each.live)
+
+    def _over_above(self, envelope: Envelope, rows: list[Any]) -> str | None:
+        """Which of a run's parent and root goes on no more."""
+        found = (each for each in map(info, rows) if each.run_id != envelope.lineage.run_id)
+        return next((each.run_id for each in found if each.status in (CANCELLED, GIVEN_UP)), None)
+
+    def _gone_on_no_more(self, above: str) -> Exception:
+        error: Exception = self._dbos.error.DBOSWorkflowCancelledError(f"the run {above} goes on no more")
+        return error
 
     async def _outcome(self, envelope: Envelope, ended: bool) -> Answer:
         """The answer of a run, good or bad, at the latest when it is not waited for any longer."""
@@ -199,7 +221,7 @@ class Runs:
 
     async def _rows_at_end(self, run_ids: list[str]) -> dict[str, Any]:
         which = {"workflow_ids": run_ids, "status": [*ENDED], "load_input": False}
-        return {each.workflow_id: each for each in await _apart(self._looks.list_workflows_async(**which))}
+        return {each.workflow_id: each for each in await self._apart(self._looks.list_workflows_async(**which))}
 
     async def _answer_of(self, row: Any, envelope: Envelope) -> Answer:
         """What is told of a run that has ended."""
@@ -208,10 +230,13 @@ class Runs:
             return Answer.read(row.output)
         if status == GIVEN_UP:
             await self._cancel_below(envelope.lineage.run_id)
+            await self._resumed_with(envelope.lineage.run_id, envelope.lineage.run_id)
             told = f"it was given up: {MOST_RECOVERIES + 1} times its worker was gone before it had ended"
             return Answer(status="failed", text=told, lineage=envelope.lineage)
         if status == CANCELLED:
-            await self._unless_cancelled(envelope, await self._around(envelope))
+            above = self._over_above(envelope, await self._around(envelope))
+            if above is not None:  # this was cancelled with it, and may be resumed with it by now: it is left alone
+                raise self._gone_on_no_more(above)
             told = _CANCELLED.format(envelope.lineage.run_id)
             return Answer(status="cancelled", text=told, lineage=envelope.lineage)
         return Answer(status="failed", text=info(row).text or "", lineage=envelope.lineage)
@@ -225,7 +250,7 @@ class Runs:
         lately = datetime.fromtimestamp(time.time() - self._settings.waits.start, UTC).isoformat()
         if await self._listed(status="PENDING", **of_mine) or await self._listed(completed_after=lately, **of_mine):
             return None
-        versions = await _apart(self._looks.list_application_versions_async())
+        versions = await self._apart(self._looks.list_application_versions_async())
         known = ", ".join(repr(each["version_name"]) for each in versions) or "none"
         return (
             f"no worker took it out of the queue {queue!r} within {self._settings.waits.start:g} s: none of the version"
@@ -253,7 +278,19 @@ class Runs:
 
     async def _listed(self, *, load_output: bool = False, **which: Any) -> list[RunInfo]:
         asked = {"name": WORKFLOW, "load_input": False, "load_output": load_output, **which}
-        return [info(each) for each in await _apart(self._looks.list_workflows_async(**asked))]
+        return [info(each) for each in await self._apart(self._looks.list_workflows_async(**asked))]
+
+    async def _apart(self, work: Awaitable[T]) -> T:
+        """What comes of a call of DBOS that is no step of the workflow around it.
+
+        Raises ConfigurationError if the database cannot be read or written to: its driver's words have the statement.
+        """
+        assert isinstance(work, Coroutine)  # noqa: S101 - all of these are
+        try:
+            return await run_inside(Context(), work)
+        except database_errors() as error:
+            named = self._settings.database
+            raise unusable("of this program" if named is None else Database(named), error) from error
 
 
 async def _surely(work: Coroutine[Any, Any, None]) -> None:
@@ -286,9 +323,3 @@ def _is_another(envelope: Envelope, rows: list[Any]) -> bool:
     if _is_child(envelope):
         return first.parent_run_id != ids.parent_run_id
     return Envelope.read(row.input["args"][0]).task != envelope.task
-
-
-async def _apart(work: Awaitable[T]) -> T:
-    """What comes of a call of DBOS that is no step of the workflow around it."""
-    assert isinstance(work, Coroutine)  # noqa: S101 - all of these are
-    return await run_inside(Context(), work)

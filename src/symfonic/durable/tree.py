@@ -91,7 +91,7 @@ class Durable(Rooted, Closing):
         Inside another run it is a child of that one. A cancellation cancels the whole tree. Raises RemoteError if the
         run failed, LimitReachedError if its time was over, EnvelopeError for a task that is too large, DelegationError
         if the ``run_id`` is that of a run with another task, SymfonicError if this is closed meanwhile, and
-        ConfigurationError for a ``scope``, which no process can hand to another.
+        ConfigurationError if the database cannot be used, and for a ``scope``, which no process can hand to another.
         """
         if scope is not None:
             raise ConfigurationError("a durable run cannot have a scope: it is an object of this process alone")

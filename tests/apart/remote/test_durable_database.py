@@ -2,13 +2,15 @@
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing
 
 import pytest
-from durable_kit import LONGEST, rows
+from durable_kit import LONGEST, eventually, rows
 
 from symfonic import Agent, AgentRef, DelegationOutcome, SubAgent
 from symfonic.durable import durable
+from symfonic.errors import ConfigurationError
 from symfonic.testing import FunctionModel, tool_call
 
 pytest_plugins = ["durable_fixtures"]
@@ -35,6 +37,26 @@ async def test_whoever_only_looks_waits_for_nobody_who_writes(file):
     assert [[each.text for each in look] for look in looks] == [["ready"]] * 30
 
 
+async def test_whoever_only_looks_waits_for_no_connection_that_a_writer_has(file):
+    tree = durable(Agent(FunctionModel(lambda messages, tools: messages[-1].text)), file)
+    texts = []
+    threads = [threading.Thread(target=lambda: texts.append(tree.run_sync("ready").text)) for _ in range(40)]
+    async with tree:
+        await tree.run("ready", run_id="t")
+        with writing(file):
+            for thread in threads:
+                thread.start()
+            calls = len(threads)
+            await asyncio.to_thread(
+                eventually, lambda: sum("asyncio" in each.name for each in threading.enumerate()) > calls
+            )
+            for _ in range(20):
+                assert [each.text for each in await asyncio.wait_for(tree.runs(run_id="t"), 10)] == ["ready"]
+        for thread in threads:
+            await asyncio.to_thread(thread.join, LONGEST)
+    assert texts == ["ready"] * len(threads)
+
+
 async def test_runs_that_wait_for_another_writer_all_go_on_when_it_has_done(file):
     async with durable(Agent(FunctionModel(lambda messages, tools: messages[-1].text)), file) as tree:
         await tree.run("Go.")
@@ -42,6 +64,34 @@ async def test_runs_that_wait_for_another_writer_all_go_on_when_it_has_done(file
             runs = [asyncio.create_task(tree.run(str(number))) for number in range(30)]
             assert not (await asyncio.wait(runs, timeout=0.5))[0]
         assert [(await run).text for run in runs] == [str(number) for number in range(30)]
+
+
+async def test_a_database_that_cannot_be_written_to_is_told_of_in_words_and_used_again_when_it_can(file):
+    async with durable(Agent(FunctionModel(lambda messages, tools: messages[-1].text)), file) as tree:
+        await tree.run("Go.", run_id="t")
+        with closing(sqlite3.connect(file)) as connection:  # as a full disk would
+            connection.execute(
+                "CREATE TRIGGER full BEFORE INSERT ON workflow_status BEGIN SELECT RAISE(FAIL, 'it is full'); END"
+            )
+            told = await asyncio.gather(*(tree.run(str(each)) for each in range(30)), return_exceptions=True)
+            assert {type(each) for each in told} == {ConfigurationError}
+            assert {str(each) for each in told} == {f"the database {file} cannot be used: it is full"}
+            connection.execute("DROP TRIGGER full")
+        assert (await asyncio.wait_for(tree.run("again"), LONGEST)).text == "again"
+
+
+async def test_a_database_that_has_lost_its_runs_is_told_of_in_words(file):
+    async with durable(Agent(FunctionModel(lambda messages, tools: messages[-1].text)), file) as tree:
+        await tree.run("Go.", run_id="t")
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("ALTER TABLE workflow_status RENAME TO lost")
+            for call in (tree.run("Again."), tree.cancel("t"), tree.resume("t"), tree.runs(), tree.runs(run_id="t")):
+                with pytest.raises(ConfigurationError) as told:
+                    await asyncio.wait_for(call, LONGEST)
+                assert str(told.value).startswith(f"the database {file} cannot be used: no such table: ")
+                assert "SELECT" not in str(told.value)
+            connection.execute("ALTER TABLE lost RENAME TO workflow_status")
+        assert (await asyncio.wait_for(tree.run("again"), LONGEST)).text == "again"
 
 
 async def test_a_writer_that_fails_leaves_the_turn_to_the_next(file):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -69,16 +69,23 @@ class Kept:
             if self.rows[each].status in ("ENQUEUED", "PENDING"):
                 self.rows[each].status = "CANCELLED"
 
+    async def resume_workflows_async(self, ids):
+        for each in ids:
+            self.rows[each].status = "ENQUEUED"
+
     async def list_workflows_async(self, *, workflow_ids=None, workflow_id_prefix=None, status=None, **which):
         await self._at("list")
         wanted = [status] if isinstance(status, str) else status
-        return [
-            each
+        found = [
+            replace(each)
             for each in self.rows.values()
             if (workflow_ids is None or each.workflow_id in workflow_ids)
             and (workflow_id_prefix is None or each.workflow_id.startswith(tuple(workflow_id_prefix)))
             and (wanted is None or each.status in wanted)
         ]
+        if found and wanted:
+            await self._at("found ended")
+        return found
 
 
 def envelope(run_id, parent=None, depth=0, task="Go."):
@@ -143,6 +150,47 @@ async def test_a_parent_that_is_cancelled_does_not_read_that_its_child_was():
         await asyncio.wait_for(asking, 2 * IN_TIME)
 
 
+async def test_a_parent_that_was_cancelled_cancels_its_child_no_second_time():
+    """Both may be resumed by then, and a child that is cancelled again is one that its parent reads of."""
+    kept = tree_of("r", "r.a")
+    kept.close("cancel")
+    asking = await asked(kept, runs_of(kept), envelope("r.a", "r", 1))
+    kept.rows["r"].status = kept.rows["r.a"].status = "CANCELLED"
+    await asyncio.wait({asking}, timeout=1)
+    kept.rows["r"].status = kept.rows["r.a"].status = "ENQUEUED"
+    kept.open("cancel")
+    with pytest.raises(error.DBOSWorkflowCancelledError):
+        await asyncio.wait_for(asking, IN_TIME)
+    assert statuses(kept) == {"r": "ENQUEUED", "r.a": "ENQUEUED"}
+
+
+@pytest.mark.parametrize("how", ["admit", "through"])
+@pytest.mark.parametrize("status", ["CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"])
+async def test_a_child_that_is_cancelled_when_its_parent_is_resumed_goes_on_with_it(how, status):
+    kept = tree_of("r", "r.a", "r.a.b")
+    kept.rows["r"].status = status
+    kept.close("cancel")
+    asking = asyncio.create_task(getattr(runs_of(kept), how)(envelope("r.a", "r", 1)))
+    await kept.come_to("cancel")
+    kept.rows["r"].status = "ENQUEUED"
+    kept.open("cancel")
+    with pytest.raises(error.DBOSWorkflowCancelledError):
+        await asyncio.wait_for(asking, IN_TIME)
+    assert statuses(kept) == dict.fromkeys(("r", "r.a", "r.a.b"), "ENQUEUED")
+
+
+async def test_what_is_below_a_run_that_was_given_up_goes_on_when_that_is_resumed():
+    kept = tree_of("r", "r.a")
+    kept.close("cancel")
+    asking = await asked(kept, runs_of(kept), envelope("r"))
+    kept.rows["r"].status = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+    await kept.come_to("cancel")
+    kept.rows["r"].status = "ENQUEUED"
+    kept.open("cancel")
+    assert "given up" in (await asyncio.wait_for(asking, IN_TIME)).text
+    assert statuses(kept) == {"r": "ENQUEUED", "r.a": "ENQUEUED"}
+
+
 async def test_a_child_that_is_cancelled_alone_is_told_of_to_its_parent():
     kept = tree_of("r", "r.a")
     asking = asyncio.create_task(runs_of(kept).through(envelope("r.a", "r", 1)))
@@ -199,10 +247,60 @@ async def test_a_cancellation_that_comes_to_no_end_is_given_up_when_it_is_cancel
     assert statuses(kept) == {"r": "PENDING"}
 
 
+async def asked(kept, runs, envelope, *left):
+    """Somebody who has asked for a run, and has seen how it stands."""
+    kept.arrived.pop("list", None)
+    task = asyncio.create_task(runs.through(envelope, *left))
+    await kept.come_to("list")
+    return task
+
+
+def finishes(kept, run_id):
+    ids = envelope(run_id).lineage.model_dump()
+    told = Answer.read({"status": "finished", "text": "Here.", "lineage": ids})
+    kept.rows[run_id].status, kept.rows[run_id].output = "SUCCESS", told.plain()
+
+
+async def test_whoever_asks_when_a_run_was_resumed_is_not_told_how_it_had_ended_before():
+    """One who waited for it already was finding that out."""
+    kept = tree_of("r")
+    runs = runs_of(kept)
+    kept.close("found ended")
+    first = await asked(kept, runs, envelope("r"))
+    kept.rows["r"].status = "CANCELLED"
+    await kept.come_to("found ended")
+    kept.rows["r"].status = "PENDING"
+    second = await asked(kept, runs, envelope("r"))
+    kept.open("found ended")
+    assert (await asyncio.wait_for(first, IN_TIME)).status == "cancelled"
+    assert not (await asyncio.wait({second}, timeout=0.2))[0]
+    finishes(kept, "r")
+    assert (await asyncio.wait_for(second, IN_TIME)).text == "Here."
+
+
+async def test_what_was_found_for_one_who_has_gone_is_not_told_to_the_next():
+    kept = tree_of("r", "r.a")
+    kept.rows["r.b"] = replace(kept.rows["r.a"], workflow_id="r.b")
+    runs = runs_of(kept)
+    kept.close("found ended")
+    stays = await asked(kept, runs, envelope("r.b", "r", 1))
+    gone = await asked(kept, runs, envelope("r.a", "r", 1), lambda: True)
+    kept.rows["r.a"].status = "CANCELLED"
+    await kept.come_to("found ended")
+    gone.cancel()
+    await asyncio.wait({gone}, timeout=IN_TIME)
+    kept.open("found ended")
+    kept.rows["r.a"].status = "PENDING"
+    again = await asked(kept, runs, envelope("r.a", "r", 1))
+    assert not (await asyncio.wait({again}, timeout=0.2))[0]
+    finishes(kept, "r.a")
+    finishes(kept, "r.b")
+    assert [(await asyncio.wait_for(each, IN_TIME)).text for each in (stays, again)] == ["Here."] * 2
+
+
 async def test_what_has_ended_is_its_answer_whoever_asks():
     kept = tree_of("r")
-    answer = Answer.read({"status": "finished", "text": "Here.", "lineage": {"run_id": "r", "root_run_id": "r"}})
-    kept.rows["r"].status, kept.rows["r"].output = "SUCCESS", answer.plain()
+    finishes(kept, "r")
     runs = runs_of(kept)
     assert [each.text for each in await asyncio.gather(*(runs.through(envelope("r")) for _ in range(3)))] == [
         "Here."
