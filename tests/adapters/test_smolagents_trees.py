@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 import turns_kit
-from adapter_kit import lead, the_record
+from adapter_kit import (
+    an_agent_of_ours_in_its_tool_stays_under_the_ceiling,
+    ask,
+    lead,
+    the_record,
+)
 
 pytest.importorskip("smolagents")
 
@@ -18,7 +23,6 @@ from symfonic import DelegationOutcome, Limits, SubAgent, delegation
 from symfonic.capabilities.delegation import ChildPolicy
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.testing import ScriptedChild
 
 
 class Gate:
@@ -150,7 +154,7 @@ async def test_limits_of_the_tree_hold_inside_it():
     ):
         capability = delegation([SubAgent("child", agent, "Works.")], limits=Limits(max_model_calls=most))
         async with capability.run_scope() as run:
-            assert f"max_model_calls={most}" in await capability.call("run_agent", {"name": "child", "task": "go"})
+            assert f"max_model_calls={most}" in await ask(capability)
         assert run.usage.model_calls == spent
 
 
@@ -186,23 +190,11 @@ async def test_depth_lineage_and_scope_are_visible_inside(kind: str):
 
 @pytest.mark.parametrize("kind", ["calls", "code"])
 async def test_a_tool_of_theirs_that_runs_an_agent_of_ours_stays_under_the_ceiling(kind: str):
-    inner = lead(ScriptedChild("too deep"))
-    records: list[Any] = []
+    def coding(function: Any) -> Any:
+        return coder(code(f"final_answer({function.__name__}())"), tools=[tool(function)])
 
-    @tool  # type: ignore[untyped-decorator]
-    def ask() -> str:
-        """Ask."""
-        result = inner.run_sync("go")
-        records.extend(result.delegations)
-        return str(result.text)
-
-    if kind == "code":
-        record = await the_record(coder(code("final_answer(ask())"), tools=[ask]), max_depth=2)
-    else:
-        record = await the_record(theirs([("ask", {})], answer("asked"), tools=[ask]), max_depth=2)
-    assert record.delivered, record
-    assert [each.outcome for each in records] == [DelegationOutcome.REFUSED_DEPTH]
-    assert records[0].depth == 3
+    which = coding if kind == "code" else calling
+    await an_agent_of_ours_in_its_tool_stays_under_the_ceiling(which, synchronous=True)
 
 
 async def test_one_delegation_at_a_time_also_under_two_names_and_for_managed_agents():

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from adapter_kit import the_record
+from adapter_kit import ask, the_record
 from crewai import Flow, Task
 from crewai.agents.agent_adapters.base_agent_adapter import BaseAgentAdapter
 from crewai.flow.flow import start
@@ -21,7 +21,6 @@ from crewai_kit import (
     worker,
 )
 from pydantic import BaseModel
-from turns_kit import ask
 
 from symfonic import DelegationOutcome
 from symfonic.adapters.crewai import CrewAIChild, adopt

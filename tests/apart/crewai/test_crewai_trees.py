@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import pytest
-from adapter_kit import Waits, lead, the_record
+from adapter_kit import Waits, ask, lead, the_record
 from crewai import Crew, Process, Task
 from crewai.tools import tool
 from crewai_kit import (
@@ -20,7 +20,6 @@ from crewai_kit import (
     uses,
     worker,
 )
-from turns_kit import ask
 
 from symfonic import ChildPolicy, DelegationOutcome, Limits, SubAgent, delegation
 from symfonic.adapters.crewai import adopt
