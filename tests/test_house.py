@@ -3,7 +3,18 @@
 from pathlib import Path
 
 import pytest
-from tools.house.counts import CODE, Count, counts, duplicates, loose_tasks, mocks, public_any, restated
+from tools.house.counts import (
+    CODE,
+    WRITTEN,
+    Count,
+    biggest_file,
+    counts,
+    duplicates,
+    loose_tasks,
+    mocks,
+    public_any,
+    restated,
+)
 from tools.house.drawing import drawing, needed, rows
 from tools.house.explained import ANY, DUPLICATES
 from tools.house.graph import graph, knots
@@ -28,6 +39,17 @@ def test_everything_that_is_explained_is_there() -> None:
     found = " ".join(duplicates(ROOT, files))
     for pair in DUPLICATES:
         assert all(file in found for file in pair.split()), pair
+
+
+def test_a_file_with_too_many_lines_is_found_wherever_it_is(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("x = 1\n" * 3)
+    for lines, name in enumerate(WRITTEN, 3):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep" / "file.py").write_text("x = 1\n" * lines)
+    assert biggest_file(tmp_path, 7).fits
+    found = biggest_file(tmp_path, 2)
+    assert (found.found, found.fits) == (7, False)
+    assert found.where == ("conftest.py:3", *(f"{name}/deep/file.py:{lines}" for lines, name in enumerate(WRITTEN, 3)))
 
 
 def package(folder: Path, **modules: str) -> Path:

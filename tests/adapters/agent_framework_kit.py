@@ -15,6 +15,7 @@ from agent_framework import (
     Content,
     FunctionInvocationLayer,
     Message,
+    tool,
 )
 
 from symfonic.adapters.agent_framework import as_agent_framework_tools
@@ -88,8 +89,28 @@ def theirs(*replies: Any, again: bool = False, **settings: Any) -> Any:
     return Agent(Says(replies=replies, again=again), **settings)
 
 
+def note() -> str:
+    """Note."""
+    return "noted"
+
+
+@tool(approval_mode="always_require")
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
 def answers(text: str = "Hallo") -> Any:
     return theirs(text, again=True)
+
+
+def calling(function: Any) -> Any:
+    """An agent of theirs that calls a tool of its own, and then says "done"."""
+    return theirs([uses(function.__name__)], "done", tools=[function])
+
+
+def that_pays() -> Any:
+    return theirs([uses("pay", "call-1", amount=7)], "done", tools=[pay])
 
 
 def host(capability: Any, *replies: Any, **settings: Any) -> Any:

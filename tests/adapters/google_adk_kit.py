@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from google.adk.agents import LlmAgent
 from google.adk.models import BaseLlm, LlmResponse
 from google.adk.runners import InMemoryRunner
@@ -17,6 +18,7 @@ USAGE = types.GenerateContentResponseUsageMetadata(
     thoughts_token_count=1,
     total_token_count=10,
 )
+the_old_workflows = pytest.mark.filterwarnings("ignore:.*Agent is deprecated in favor of Workflow:DeprecationWarning")
 
 
 class Says(BaseLlm):
@@ -42,6 +44,11 @@ class Says(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=parts), usage_metadata=USAGE)
 
 
+async def note() -> str:
+    """Note."""
+    return "noted"
+
+
 def thinks(thought: str) -> Any:
     return types.Part(text=thought, thought=True)
 
@@ -64,6 +71,11 @@ def theirs(*replies: Any, again: bool = False, name: str = "theirs", **settings:
 
 def answers(text: str = "Hallo") -> Any:
     return theirs(text, again=True)
+
+
+def calling(tool: Any, *then: Any) -> Any:
+    """An agent of theirs that calls a tool of its own, and then says "done", or what else it is to say."""
+    return theirs([uses(getattr(tool, "name", "") or tool.__name__)], *(then or ["done"]), tools=[tool])
 
 
 def host(capability: Any, *replies: Any, **settings: Any) -> Any:

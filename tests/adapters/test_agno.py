@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from adapter_kit import lead, the_record
+from adapter_kit import (
+    a_cancellation_reaches_it,
+    a_timeout_reaches_it,
+    an_agent_of_ours_in_its_tool_stays_under_the_ceiling,
+    lead,
+    that_waits,
+    the_record,
+)
 
 pytest.importorskip("agno")
 
@@ -23,10 +30,9 @@ from pydantic import BaseModel
 
 from symfonic import DelegationOutcome, Limits, SubAgent, delegation
 from symfonic.adapters.agno import AgnoChild, adopt
-from symfonic.capabilities.delegation import ChildPolicy
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.testing import ScriptedChild, check_child_runner
+from symfonic.testing import check_child_runner
 
 
 @dataclass
@@ -184,36 +190,21 @@ async def test_that_its_run_was_cancelled_by_way_of_theirs_is_a_value():
 
 @pytest.mark.parametrize("kind", ["agent", "member", "all members", "team in a team"])
 async def test_a_timeout_and_a_cancellation_reach_it(kind: str):
-    began, ended = asyncio.Event(), asyncio.Event()
+    def calling(function: Any) -> Any:
+        child: Any = theirs([(function.__name__, {})], "never", tools=[function], name="helper")
+        if kind == "all members":
+            asks_all = [("delegate_task_to_members", {"task": "help"})]
+            child = team(asks_all, "never", members=[child], delegate_to_all_members=True)
+        elif kind != "agent":
+            child = team(ASKS_HELPER, "never", members=[child], name="inner")
+        if kind == "team in a team":
+            asks_inner = [("delegate_task_to_member", {"member_id": "inner", "task": "help"})]
+            child = team(asks_inner, "never", members=[child])
+        return child
 
-    async def wait() -> str:
-        """Wait."""
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        return "never"
-
-    child: Any = theirs([("wait", {})], "never", tools=[wait], name="helper")
-    if kind == "all members":
-        asks_all = [("delegate_task_to_members", {"task": "help"})]
-        child = team(asks_all, "never", members=[child], delegate_to_all_members=True)
-    elif kind != "agent":
-        child = team(ASKS_HELPER, "never", members=[child], name="inner")
-    if kind == "team in a team":
-        asks_inner = [("delegate_task_to_member", {"member_id": "inner", "task": "help"})]
-        child = team(asks_inner, "never", members=[child])
-    record = await the_record(child, policy=ChildPolicy(timeout=0.5))
-    assert record.outcome is DelegationOutcome.CHILD_TIMED_OUT
-    assert ended.is_set()
-    began.clear(), ended.clear()
-    run = asyncio.create_task(lead(child).run("go"))
-    await began.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert ended.is_set()
+    child, waits = that_waits(calling)
+    await a_timeout_reaches_it(child, waits)
+    await a_cancellation_reaches_it(child, waits)
 
 
 async def test_its_usage_is_its_own_count_and_failures_are_in_it():
@@ -275,29 +266,11 @@ async def test_depth_lineage_and_scope_are_visible_inside(kind: str):
 
 @pytest.mark.parametrize("kind", ["async", "sync", "member"])
 async def test_a_tool_of_theirs_that_runs_an_agent_of_ours_stays_under_the_ceiling(kind: str):
-    inner = lead(ScriptedChild("too deep"))
-    records: list[Any] = []
+    def calling(function: Any) -> Any:
+        child = theirs([(function.__name__, {})], "asked", tools=[function], name="helper")
+        return team(ASKS_HELPER, "asked", members=[child]) if kind == "member" else child
 
-    async def ask() -> str:
-        """Ask."""
-        result = await inner.run("go")
-        records.extend(result.delegations)
-        return result.text
-
-    def ask_sync() -> str:
-        """Ask."""
-        result = inner.run_sync("go")
-        records.extend(result.delegations)
-        return result.text
-
-    which = "ask_sync" if kind == "sync" else "ask"
-    child: Any = theirs([(which, {})], "asked", tools=[ask, ask_sync], name="helper")
-    if kind == "member":
-        child = team(ASKS_HELPER, "asked", members=[child])
-    record = await the_record(child, max_depth=2)
-    assert record.delivered, record
-    assert [each.outcome for each in records] == [DelegationOutcome.REFUSED_DEPTH]
-    assert records[0].depth == 3
+    await an_agent_of_ours_in_its_tool_stays_under_the_ceiling(calling, synchronous=kind == "sync")
 
 
 async def test_each_delegation_is_a_session_of_its_own_unless_one_is_named():

@@ -1,6 +1,5 @@
 """Agents of openai-agents as children, in their own runner with a model for tests."""
 
-import asyncio
 import gc
 import subprocess
 import sys
@@ -11,7 +10,15 @@ import pytest
 
 pytest.importorskip("agents.run")
 
-from adapter_kit import Waits, lead, the_record
+from adapter_kit import (
+    a_cancellation_reaches_it,
+    a_timeout_reaches_it,
+    an_agent_of_ours_in_its_tool_stays_under_the_ceiling,
+    ask,
+    lead,
+    that_waits,
+    the_record,
+)
 from agents import Agent as Theirs
 from agents import (
     GuardrailFunctionOutput,
@@ -32,10 +39,9 @@ from pydantic import BaseModel
 
 from symfonic import ConfigurationError, DelegationOutcome, Limits, Options, SubAgent, delegation
 from symfonic.adapters.openai_agents import ApprovalNeededError, OpenAIAgentsChild, adopt
-from symfonic.capabilities.delegation import ChildPolicy
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.testing import ScriptedChild, check_child_runner
+from symfonic.testing import check_child_runner
 
 
 @pytest.mark.filterwarnings("ignore:coroutine 'run_single_turn' was never awaited")
@@ -167,32 +173,15 @@ async def test_a_guardrail_is_named_with_what_it_found(info: Any):
     assert record.message == f"Sub-agent 'child' failed: its output guardrail 'no_names' refused{told}"
 
 
-def that_waits() -> tuple[Any, Waits]:
-    waits = Waits()
-
-    @function_tool
-    async def wait() -> str:
-        return await waits.run()  # type: ignore[no-any-return]
-
-    return says([calls("wait")], "never", tools=[wait]), waits
+def calling(function: Any) -> Any:
+    """An agent of theirs that calls a tool of its own, and then says "done"."""
+    return says([calls(function.__name__)], "done", tools=[function_tool(function)])
 
 
 async def test_a_timeout_and_a_cancellation_reach_it():
-    child, waits = that_waits()
-    record = await the_record(child, policy=ChildPolicy(timeout=0.05))
-    assert record.outcome is DelegationOutcome.CHILD_TIMED_OUT
-    assert waits.ended.is_set()
+    record = await a_timeout_reaches_it(*that_waits(calling))
     assert record.trace.usage == Usage(7, 3, 1, 1)
-
-    child, waits = that_waits()
-    before = asyncio.all_tasks()
-    run = asyncio.create_task(lead(child).run("go"))
-    await waits.began.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert waits.ended.is_set()
-    assert asyncio.all_tasks() == before
+    await a_cancellation_reaches_it(*that_waits(calling))
 
 
 async def test_its_usage_is_its_own_count_and_failures_are_in_it():
@@ -224,7 +213,7 @@ async def test_limits_of_the_tree_hold_inside_it():
     child = says([calls("nothing")], [calls("nothing", call_id="2")], "never", tools=[nothing])
     capability = delegation([SubAgent("child", child, "Works.")], limits=Limits(max_model_calls=2))
     async with capability.run_scope() as run:
-        assert "max_model_calls=2" in await capability.call("run_agent", {"name": "child", "task": "go"})
+        assert "max_model_calls=2" in await ask(capability)
     assert run.usage == Usage(14, 6, 2, 2)
 
 
@@ -256,26 +245,7 @@ async def test_depth_lineage_and_scope_are_visible_inside_and_the_scope_is_its_c
 
 @pytest.mark.parametrize("synchronous", [False, True])
 async def test_a_tool_of_theirs_that_runs_an_agent_of_ours_stays_under_the_ceiling(synchronous: bool):
-    inner = lead(ScriptedChild("too deep"))
-    records: list[Any] = []
-
-    @function_tool
-    def ask() -> str:
-        result = inner.run_sync("go")
-        records.extend(result.delegations)
-        return result.text
-
-    @function_tool(name_override="ask")
-    async def ask_async() -> str:
-        result = await inner.run("go")
-        records.extend(result.delegations)
-        return result.text
-
-    child = says([calls("ask")], "asked", tools=[ask if synchronous else ask_async])
-    record = await the_record(child, max_depth=2)
-    assert record.delivered, record
-    assert [each.outcome for each in records] == [DelegationOutcome.REFUSED_DEPTH]
-    assert records[0].depth == 3
+    await an_agent_of_ours_in_its_tool_stays_under_the_ceiling(calling, synchronous=synchronous)
 
 
 # What pauses

@@ -7,7 +7,15 @@ import pytest
 
 pytest.importorskip("pydantic_ai")
 
-from adapter_kit import Waits, lead, the_record
+from adapter_kit import (
+    a_cancellation_reaches_it,
+    a_timeout_reaches_it,
+    an_agent_of_ours_in_its_tool_stays_under_the_ceiling,
+    ask,
+    lead,
+    that_waits,
+    the_record,
+)
 from pydantic import BaseModel
 from pydantic_ai import Agent as Theirs
 from pydantic_ai import ApprovalRequired, CallDeferred, DeferredToolRequests, RunContext
@@ -19,10 +27,9 @@ from pydantic_ai_kit import Tenant, answers, says, that_pauses
 
 from symfonic import Agent, DelegationOutcome, Limits, Options, SubAgent, delegation
 from symfonic.adapters.pydantic_ai import PydanticAIChild, adopt
-from symfonic.capabilities.delegation import ChildPolicy
 from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.testing import ScriptedChild, ScriptedModel, check_child_runner, tool_call
+from symfonic.testing import ScriptedModel, check_child_runner, tool_call
 
 
 async def test_the_contract_of_a_child():
@@ -97,30 +104,15 @@ async def test_that_it_cancelled_itself_is_a_value():
     assert record.outcome in (DelegationOutcome.CHILD_CANCELLED, DelegationOutcome.CHILD_FAILED)
 
 
-def that_waits() -> tuple[Any, Waits]:
-    waits, child = Waits(), Theirs(says([ToolCallPart("wait", {})], "never"))
-
-    @child.tool_plain
-    async def wait() -> str:
-        return await waits.run()  # type: ignore[no-any-return]
-
-    return child, waits
+def calling(function: Any) -> Any:
+    """An agent of theirs that calls a tool of its own, and then says "done"."""
+    return Theirs(says([ToolCallPart(function.__name__, {})], "done"), tools=[function])
 
 
 async def test_a_timeout_and_a_cancellation_reach_it():
-    child, waits = that_waits()
-    record = await the_record(child, policy=ChildPolicy(timeout=0.05))
-    assert record.outcome is DelegationOutcome.CHILD_TIMED_OUT
-    assert waits.ended.is_set()
+    record = await a_timeout_reaches_it(*that_waits(calling))
     assert record.trace.usage.model_calls == 1
-
-    child, waits = that_waits()
-    run = asyncio.create_task(lead(child).run("go"))
-    await waits.began.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert waits.ended.is_set()
+    await a_cancellation_reaches_it(*that_waits(calling))
 
 
 async def test_its_usage_is_its_own_count_and_failures_are_in_it():
@@ -152,7 +144,7 @@ async def test_limits_of_the_tree_hold_inside_it():
     assert result.delegations[0].trace.usage.model_calls == 3
     capability = delegation([SubAgent("child", child, "Works.")], limits=Limits(max_model_calls=2))
     async with capability.run_scope() as run:
-        assert "max_model_calls=2" in await capability.call("run_agent", {"name": "child", "task": "go"})
+        assert "max_model_calls=2" in await ask(capability)
     assert run.usage.model_calls == 2
 
 
@@ -186,29 +178,7 @@ async def test_depth_lineage_and_scope_are_visible_inside_and_the_scope_is_its_d
 
 @pytest.mark.parametrize("synchronous", [False, True])
 async def test_a_tool_of_theirs_that_runs_an_agent_of_ours_stays_under_the_ceiling(synchronous: bool):
-    inner = lead(ScriptedChild("too deep"))
-    records: list[Any] = []
-    child = Theirs(says([ToolCallPart("ask", {})], "asked"))
-
-    if synchronous:
-
-        @child.tool_plain
-        def ask() -> str:
-            result = inner.run_sync("go")
-            records.extend(result.delegations)
-            return result.text
-    else:
-
-        @child.tool_plain(name="ask")
-        async def ask_async() -> str:
-            result = await inner.run("go")
-            records.extend(result.delegations)
-            return result.text
-
-    record = await the_record(child, max_depth=2)
-    assert record.delivered, record
-    assert [each.outcome for each in records] == [DelegationOutcome.REFUSED_DEPTH]
-    assert records[0].depth == 3
+    await an_agent_of_ours_in_its_tool_stays_under_the_ceiling(calling, synchronous=synchronous)
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,28 @@ import pytest
 pytest.importorskip("strands")
 
 import turns_kit
-from adapter_kit import Waits, lead, the_record
+from adapter_kit import (
+    a_cancellation_reaches_it,
+    a_limit_ends_it,
+    a_timeout_reaches_it,
+    an_agent_of_ours_in_its_tool_stays_under_the_ceiling,
+    ask,
+    lead,
+    that_waits,
+    the_record,
+    where_it_runs_is_visible_in_its_tools,
+)
 from pydantic import BaseModel
 from strands import tool
 from strands.hooks import BeforeToolCallEvent
 from strands.interrupt import InterruptException
 from strands.session import FileSessionManager
 from strands_kit import TOKENS, Says, answers, theirs, uses
-from turns_kit import ask
 
 from symfonic import DelegationOutcome, Limits, Options, SubAgent, delegation
 from symfonic.adapters.strands import adopt
-from symfonic.capabilities.delegation import ChildPolicy
-from symfonic.capabilities.delegation.active_run import active_run
 from symfonic.kernel.contracts.messages import Usage
-from symfonic.testing import ScriptedChild, check_child_runner
+from symfonic.testing import check_child_runner
 
 
 def calling(function: Any, *more: Any, **settings: Any) -> Any:
@@ -88,32 +95,15 @@ async def test_that_it_stops_without_an_answer_is_its_failure():
     assert "it stopped without an answer (cancelled)" in record.message
 
 
-def that_waits(**settings: Any) -> tuple[Any, Waits]:
-    waits = Waits()
-
-    async def wait() -> str:
-        """Wait."""
-        return await waits.run()  # type: ignore[no-any-return]
-
-    return calling(wait, **settings), waits
-
-
 async def test_a_timeout_and_a_cancellation_reach_it_and_it_can_be_called_again():
-    child, waits = that_waits()
-    record = await the_record(child, policy=ChildPolicy(timeout=0.5))
-    assert record.outcome is DelegationOutcome.CHILD_TIMED_OUT
-    assert waits.ended.is_set()
+    child, waits = that_waits(calling)
+    record = await a_timeout_reaches_it(child, waits)
     assert record.trace.usage == Usage(7, 3, 1, 1)
     assert child.messages == []
     assert (await the_record(child)).message == "done"
 
-    child, waits = that_waits()
-    run = asyncio.create_task(lead(child).run("go"))
-    await waits.began.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-    assert waits.ended.is_set()
+    child, waits = that_waits(calling)
+    await a_cancellation_reaches_it(child, waits)
     assert child.messages == []
 
 
@@ -139,59 +129,21 @@ async def test_limits_of_the_tree_hold_inside_it():
         """Note."""
         return "noted"
 
-    for limits, words in ((Limits(max_model_calls=2), "max_model_calls=2"), (Limits(max_tokens=15), "max_tokens=15")):
-        child = theirs([uses("note")], [uses("note")], "never", tools=[tool(note)])
-        capability = delegation([SubAgent("child", child, "Works.")], limits=limits)
-        async with capability.run_scope() as run:
-            assert words in await ask(capability)
-        assert run.usage.model_calls == 2
+    for limit in ({"max_model_calls": 2}, {"max_tokens": 15}):
+        await a_limit_ends_it(theirs([uses("note")], [uses("note")], "never", tools=[tool(note)]), **limit)
 
 
 async def test_depth_lineage_and_scope_are_visible_inside_also_in_the_threads_of_its_tools():
-    seen: list[Any] = []
+    def calling_all(*functions: Any) -> Any:
+        calls = [uses(each.__name__, each.__name__) for each in functions]
+        return theirs(calls, "seen", tools=[tool(each) for each in functions])
 
-    async def look() -> str:
-        """Look."""
-        seen.append(active_run())
-        return "ok"
-
-    def look_from_a_thread() -> str:
-        """Look."""
-        seen.append(active_run())
-        return "ok"
-
-    both = [uses("look", "a"), uses("look_from_a_thread", "b")]
-    child = theirs(both, "seen", tools=[tool(look), tool(look_from_a_thread)])
-    result = await lead(child).run("go", scope="acme")
-    [record] = result.delegations
-    assert record.delivered, record
-    assert len(seen) == 2
-    for run in seen:
-        assert (run.depth, run.scope, run.identity) == (1, "acme", record.trace.child)
-        assert run.identity.parent_run_id == result.run_id
+    await where_it_runs_is_visible_in_its_tools(calling_all)
 
 
 @pytest.mark.parametrize("synchronous", [False, True])
 async def test_a_tool_of_theirs_that_runs_an_agent_of_ours_stays_under_the_ceiling(synchronous: bool):
-    inner = lead(ScriptedChild("too deep"))
-    records: list[Any] = []
-
-    def in_a_thread() -> str:
-        """Ask."""
-        result = inner.run_sync("go")
-        records.extend(result.delegations)
-        return result.text
-
-    async def on_the_loop() -> str:
-        """Ask."""
-        result = await inner.run("go")
-        records.extend(result.delegations)
-        return result.text
-
-    record = await the_record(calling(in_a_thread if synchronous else on_the_loop), max_depth=2)
-    assert record.delivered, record
-    assert [each.outcome for each in records] == [DelegationOutcome.REFUSED_DEPTH]
-    assert records[0].depth == 3
+    await an_agent_of_ours_in_its_tool_stays_under_the_ceiling(calling, synchronous=synchronous)
 
 
 # Its conversation
@@ -238,7 +190,7 @@ async def test_two_that_call_each_other_do_not_wait_for_each_other_for_ever():
 
 
 async def test_what_is_going_on_with_it_elsewhere_is_left_alone():
-    child, waits = that_waits()
+    child, waits = that_waits(calling)
     own = asyncio.create_task(child.invoke_async("mine"))
     await waits.began.wait()
     before = child.messages, len(child.messages)

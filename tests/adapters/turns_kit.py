@@ -5,18 +5,14 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
+
+from adapter_kit import Calling, ask
 
 from symfonic import Limits, SubAgent, delegation
 from symfonic.testing import ScriptedChild
 
-Calling: TypeAlias = Callable[[Callable[[], str]], Any]
 REFUSED = "is in the middle of a task that waits for this one"
-
-
-async def ask(capability: Any, name: str = "child", task: str = "go") -> str:
-    return str(await capability.call("run_agent", {"name": name, "task": task}))
 
 
 class Work:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from crewai import Agent as Theirs
 from crewai import Crew, Task
 from crewai.events.types.llm_events import LLMCallType
@@ -13,8 +14,10 @@ from pydantic import PrivateAttr
 
 from symfonic import delegation
 from symfonic.capabilities.delegation import SubAgent
+from symfonic.kernel.contracts.messages import Usage
 
 TOKENS = {"prompt_tokens": 7, "completion_tokens": 3}
+ONE_CALL = Usage(TOKENS["prompt_tokens"], TOKENS["completion_tokens"], 1)
 
 
 class Says(BaseLLM):
@@ -94,3 +97,13 @@ def both(make: Callable[..., Theirs]) -> list[Callable[..., Any]]:
 
 def of(child: Any, **settings: Any) -> Any:
     return delegation([SubAgent("child", child, "Works.")], **settings)
+
+
+alone_and_in_a_crew = pytest.mark.parametrize("make", both(worker), ids=["agent", "crew"])
+that_calls_alone_and_in_a_crew = pytest.mark.parametrize("calling", both(agent_that_calls), ids=["agent", "crew"])
+
+
+@tool
+def note() -> str:
+    """Note."""
+    return "noted"

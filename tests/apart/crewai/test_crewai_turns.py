@@ -10,14 +10,11 @@ from crewai.core.providers.human_input import SyncHumanInputProvider, reset_prov
 from crewai.hooks import InterceptionPoint, register_hook, unregister_hook
 from crewai.hooks.dispatch import HookAborted, scoped_hooks
 from crewai.tools import tool
-from crewai_kit import agent_that_calls, both, crew, small_crew, uses, worker
+from crewai_kit import agent_that_calls, crew, small_crew, that_calls_alone_and_in_a_crew, uses, worker
 
 from symfonic import DelegationOutcome, Limits, Options
 from symfonic.adapters.crewai import FeedbackNeededError
 from symfonic.kernel.contracts.messages import Usage
-
-that_calls_alone_and_in_a_crew = pytest.mark.parametrize("calling", both(agent_that_calls), ids=["agent", "crew"])
-
 
 # One at a time
 
