@@ -15,6 +15,8 @@ from symfonic.kernel.contracts.text import error_text
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CONNECTIONS, _PATIENCE = 20, 30
 """Connections at once, and seconds to wait for one or for a lock."""
+_SCHEMA = "dbos"
+"""Where DBOS has its tables on a server."""
 _AS_URL = "it must be postgresql://USER@HOST:PORT/NAME, and what in a password is no letter or digit written as %XX"
 
 
@@ -52,6 +54,17 @@ class Database:
             if self.file is not None:
                 _write_ahead(self.file)
             dbos().DBOS.migrate(self.url)
+        except Exception as error:
+            raise unusable(self, error) from error
+
+    def holds_runs(self) -> bool:
+        """Whether a tree has ever been kept there. Raises ConfigurationError if it cannot be looked at."""
+        if self.file is not None and not self.file.exists():
+            return False
+        try:
+            with self.engine(only_reads=True).connect() as connection:
+                schema = None if self.file else _SCHEMA
+                return bool(_sqlalchemy().inspect(connection).has_table("workflow_status", schema=schema))
         except Exception as error:
             raise unusable(self, error) from error
 

@@ -344,8 +344,11 @@ def _program_has_launched() -> bool:
 def runs_in(database: str) -> Iterator[Runs]:
     """The runs in a database, for whoever only looks and steers. Blocks. Raises ConfigurationError if there is none."""
     kept = Database(database)
-    if kept.file is not None and not kept.file.exists():
-        raise ConfigurationError(f"--db: there is no database {kept}")
+    try:
+        if not kept.holds_runs():  # nothing is created for who only looks
+            raise ConfigurationError(f"there is no database of durable trees at {kept}")
+    finally:
+        kept.close()
     engine = Engine(Settings(database, worker=False))
     engine.start()
     try:

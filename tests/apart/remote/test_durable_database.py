@@ -9,7 +9,7 @@ import pytest
 from durable_kit import LONGEST, eventually, rows
 
 from symfonic import Agent, AgentRef, DelegationOutcome, SubAgent
-from symfonic.durable import durable
+from symfonic.durable import durable, runs_in
 from symfonic.errors import ConfigurationError
 from symfonic.testing import FunctionModel, tool_call
 
@@ -135,3 +135,20 @@ async def test_a_worker_looks_at_the_queues_that_its_tree_has_children_for(datab
         assert {name for (name,) in queues} == {f"symfonic-{depth}" for depth in range(deepest + 1)}
         assert (await tree.run("Go.")).tally.by_outcome[DelegationOutcome.DELIVERED] == deepest
         assert rows(database, "SELECT name FROM {}queues") == queues
+
+
+NOT_THERE = r"there is no database of durable trees at|does not exist"
+
+
+def test_who_only_looks_creates_nothing(database):
+    for _ in range(2):  # nor had the first time
+        with pytest.raises(ConfigurationError, match=NOT_THERE), runs_in(database):
+            pass
+
+
+def test_a_file_of_others_is_left_as_it_is(file):
+    with closing(sqlite3.connect(file)) as others:
+        others.execute("CREATE TABLE theirs (id)").close()
+        with pytest.raises(ConfigurationError, match=NOT_THERE), runs_in(file):
+            pass
+        assert others.execute("SELECT name FROM sqlite_master").fetchall() == [("theirs",)]
