@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
@@ -116,7 +117,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Any:
 
 
 def pytest_configure() -> None:
-    """What is started from a background job inherits that it ignores Ctrl-C, which some tests send."""
+    """What is started from a background job inherits that it ignores Ctrl-C, which some tests send.
+
+    And no property holds only where a machine is quick: none has a deadline.
+    """
+    settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("unhurried")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

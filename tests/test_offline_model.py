@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from router_kit import STRING, ask, delegation, tool, unused
@@ -293,7 +293,6 @@ SCHEMAS = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(REQUESTS, SCHEMAS, st.text())
 async def test_no_text_and_no_schema_makes_it_fail_or_call_without_end(request_text, schema, description):
     tools = [delegation(), Tool("water", description, schema, unused), Tool("list_agents", "List.", {}, unused)]
@@ -306,7 +305,6 @@ async def test_no_text_and_no_schema_makes_it_fail_or_call_without_end(request_t
     assert answer.text.strip()
 
 
-@settings(deadline=None)
 @given(REQUESTS)
 async def test_every_word_of_a_request_reaches_a_child_or_the_answer(request_text):
     reply = await ask(request_text, delegation())
@@ -319,7 +317,6 @@ async def test_every_word_of_a_request_reaches_a_child_or_the_answer(request_tex
             assert request_text.count(word) <= told.count(word)
 
 
-@settings(deadline=None)
 @given(REQUESTS)
 async def test_the_same_request_is_always_routed_the_same_way(request_text):
     assert await ask(request_text, delegation()) == await ask(request_text, delegation())

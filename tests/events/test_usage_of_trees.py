@@ -87,7 +87,7 @@ def no_pauses() -> Any:
         yield
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(plans, max_size=3))
 def test_usage_and_tally_are_the_sum_over_the_runs_each_once(below: list[Plan]) -> None:
     seen = Watcher()

@@ -84,7 +84,7 @@ async def test_a_tree_six_deep_runs_one_at_a_time() -> None:
     assert all(record.delivered for record in walk(result.delegations))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(shape=TREES, most=st.integers(1, 4))
 def test_no_tree_waits_for_itself_and_none_runs_more_at_once_than_it_may(shape: tuple, most: int) -> None:
     watched = Watched()
@@ -101,7 +101,7 @@ def test_no_tree_waits_for_itself_and_none_runs_more_at_once_than_it_may(shape: 
     assert watched.peak <= most
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(inner=st.integers(1, 3), outer=st.integers(1, 3), width=st.integers(1, 6))
 def test_limits_on_several_levels_hold_together(inner: int, outer: int, width: int) -> None:
     leaf = Worker()

@@ -74,7 +74,7 @@ def a_record(*below: DelegationRecord, message: str = "done", task: str = "", **
     return DelegationRecord("child", DelegationOutcome.DELIVERED, 1, message, trace=made)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(records())
 def test_records_out_and_back_in_are_the_same_tree(record: DelegationRecord) -> None:
     answer = there_and_back(record)
@@ -173,7 +173,7 @@ FIELDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4), st.integers(0, 3))
 def test_any_value_in_any_field_of_a_record_is_a_record_or_an_error(told: dict[str, Any], depth: int) -> None:
     record: dict[str, Any] = {**LINE, **told}

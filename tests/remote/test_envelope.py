@@ -91,7 +91,7 @@ def holds(value: Any) -> bool:
     return in_time and texts and all(type(each) is int and 0 <= each <= MOST for each in numbers)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(path=st.sampled_from(PATHS), value=JSON, as_text=st.booleans())
 def test_any_value_in_any_field_is_valid_or_an_error_that_names_the_field(
     path: tuple[Any, ...], value: Any, as_text: bool
@@ -107,7 +107,7 @@ def test_any_value_in_any_field_is_valid_or_an_error_that_names_the_field(
     assert Envelope.read(as_floats(envelope.plain())) == envelope
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(path=st.sampled_from(ANSWER_PATHS), value=JSON, as_text=st.booleans())
 def test_any_value_in_any_field_of_an_answer_is_valid_or_an_error_that_names_the_field(
     path: tuple[Any, ...], value: Any, as_text: bool
@@ -121,7 +121,7 @@ def test_any_value_in_any_field_of_an_answer_is_valid_or_an_error_that_names_the
     answer.small_enough().text_of()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sent=st.one_of(JSON, TEXT, st.binary(max_size=40), st.just(object())))
 def test_anything_at_all_is_a_message_or_an_error(sent: Any) -> None:
     for kind in (Envelope, Answer):
@@ -132,7 +132,7 @@ def test_anything_at_all_is_a_message_or_an_error(sent: Any) -> None:
 ADDED = st.dictionaries(TEXT.filter(lambda key: key not in {*FULL, *Left.model_fields, *Lineage.model_fields}), JSON)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(extra=ADDED, where=st.sampled_from(["", "lineage", "left"]))
 def test_what_an_envelope_states_and_nobody_knows_is_refused_by_name(extra: dict[str, Any], where: str) -> None:
     sent = {**FULL, where: {**FULL[where], **extra}} if where else {**FULL, **extra}
@@ -153,7 +153,7 @@ def test_a_bound_that_nobody_knows_is_named() -> None:
         Envelope.read({**FULL, "lineage": {**LINEAGE, "parent": "root"}})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(extra=ADDED, where=st.sampled_from(["", "lineage", "spent"]))
 def test_what_a_newer_far_side_adds_to_its_answer_is_ignored(extra: dict[str, Any], where: str) -> None:
     added = {key: value for key, value in extra.items() if key not in {*ANSWER, *ANSWER["spent"]}}

@@ -114,13 +114,13 @@ def started(records: Iterable[DelegationRecord]) -> int:
 
 def _words(record: DelegationRecord, status: Status, error: BaseException | None) -> str:
     """What the run said, or what is said of it, without its name: that is for whoever is told to add."""
-    if status == "cancelled":
-        return "it was cancelled"
-    if status != "failed":
-        return record.message
-    if error is not None:
+    if status == "failed" and error is not None:
         return error_text(error)
-    return record.message.removeprefix(encodable(f"Sub-agent {record.name!r} failed: "))
+    named = encodable(f"Sub-agent {record.name!r} ")
+    if status not in ("failed", "cancelled") or not record.message.startswith(named):
+        return record.message
+    said = record.message.removeprefix(named)
+    return said.removeprefix("failed: ") if status == "failed" else f"it {said}"
 
 
 def _told(record: DelegationRecord) -> dict[str, Any]:

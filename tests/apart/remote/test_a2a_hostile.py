@@ -96,7 +96,7 @@ async def caller() -> AsyncIterator[Caller]:
         yield Caller(http)
 
 
-quick = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=".".join)

@@ -241,7 +241,7 @@ def with_one(path, value):
 
 
 @pytest.mark.parametrize("path", FIELDS, ids=".".join)
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(value=json_values(), number=st.integers())
 async def test_whatever_is_sent_as_lineage_is_answered_with_a_value(path, value, number):
     agent = Agent(ScriptedModel("done"), name="lead")
