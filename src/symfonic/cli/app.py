@@ -9,6 +9,7 @@ import typer
 
 import symfonic
 from symfonic import ConfigurationError
+from symfonic.cli.keeping import Keeping
 from symfonic.cli.streams import Out
 from symfonic.errors import TeamFileError
 from symfonic.kernel.contracts.text import error_text
@@ -27,6 +28,13 @@ _TeamFile = Annotated[str, typer.Argument(metavar="TEAM.toml", help="The team fi
 _Model = Annotated[
     str | None,
     typer.Option(help='Use this model for every agent: "offline", "openai:NAME" or "langchain:PROVIDER:NAME".'),
+]
+_ExecutorId = Annotated[
+    str | None, typer.Option(help="With --durable: who carries out runs here.", show_default="local")
+]
+_TeamVersion = Annotated[
+    str | None,
+    typer.Option("--team-version", help="With --durable: the version of the team, for its workers.", show_default="1"),
 ]
 
 
@@ -50,9 +58,16 @@ def run(
     model: _Model = None,
     max_depth: Annotated[int | None, typer.Option(min=0, help="Tighten the ceiling of the whole run.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records and the result as JSON lines.")] = False,
-    durable: Annotated[str | None, typer.Option(metavar="FILE_OR_URL", help="Keep the run in this database.")] = None,
-    executor_id: Annotated[str, typer.Option(help="With --durable: who carries out runs here.")] = "local",
-    run_id: Annotated[str | None, typer.Option(help="With --durable: the run's id; a known one goes on.")] = None,
+    durable: Annotated[
+        str | None,
+        typer.Option(metavar="FILE_OR_URL", help="Keep the run in this database; SYMFONIC_DB does not stand for it."),
+    ] = None,
+    executor_id: _ExecutorId = None,
+    version: _TeamVersion = None,
+    run_id: Annotated[
+        str | None,
+        typer.Option(help="With --durable: the run's id; a known one goes on, unless it was cancelled (see resume)."),
+    ] = None,
 ) -> None:
     """Run a team on a task.
 
@@ -63,11 +78,11 @@ def run(
     from symfonic.cli.run import run as carry_out
 
     text = _task(task)
-    for option, given in (("--run-id", run_id is not None), ("--executor-id", executor_id != "local")):
-        if given and durable is None:
-            raise typer.BadParameter("goes with --durable", param_hint=option)
+    if durable is None and run_id is not None:
+        raise typer.BadParameter("goes with --durable", param_hint="--run-id")
+    keeping = _keeping(durable, executor_id, version)
     with _told():
-        raise typer.Exit(carry_out(RunOrder(team, text, model, max_depth, as_json, durable, executor_id, run_id)))
+        raise typer.Exit(carry_out(RunOrder(team, text, model, max_depth, as_json, keeping, run_id)))
 
 
 @app.command()
@@ -95,9 +110,14 @@ def serve(
     model: _Model = None,
     max_depth: Annotated[int | None, typer.Option(min=0, help="The deepest depth at which it may run.")] = None,
     durable: Annotated[
-        str | None, typer.Option(metavar="FILE_OR_URL", help="With --a2a: keep the calls in this database.")
+        str | None,
+        typer.Option(
+            metavar="FILE_OR_URL",
+            help="With --a2a: keep the calls in this database; SYMFONIC_DB does not stand for it.",
+        ),
     ] = None,
-    executor_id: Annotated[str, typer.Option(help="With --durable: who carries them out here.")] = "local",
+    executor_id: _ExecutorId = None,
+    version: _TeamVersion = None,
 ) -> None:
     """Serve a team's lead to callers in other processes, until Ctrl-C or SIGTERM.
 
@@ -107,6 +127,7 @@ def serve(
     from symfonic.cli.serve import A2AOrder, serve_a2a
     from symfonic.cli.serve_mcp import MCPOrder, serve_mcp
 
+    keeping = _keeping(durable, executor_id, version)
     with _told():
         if (a2a is None) == (mcp is None):
             problem = "neither was given" if a2a is None else "both were given"
@@ -117,7 +138,7 @@ def serve(
         if mcp is not None:
             raise typer.Exit(serve_mcp(MCPOrder(team, mcp, model, max_depth)))
         assert a2a is not None  # noqa: S101 - one of them is there
-        raise typer.Exit(serve_a2a(A2AOrder(team, a2a, url, model, max_depth, durable, executor_id)))
+        raise typer.Exit(serve_a2a(A2AOrder(team, a2a, url, model, max_depth, keeping)))
 
 
 _Database = Annotated[
@@ -139,8 +160,9 @@ def worker(
     """Carry out the runs of a team that wait in a database, until SIGTERM or Ctrl-C."""
     from symfonic.cli.worker import WorkOrder, work
 
+    keeping = Keeping(database, executor_id, version, concurrency, global_concurrency, "--db")
     with _told():
-        raise typer.Exit(work(WorkOrder(team, database, executor_id, version, concurrency, global_concurrency, model)))
+        raise typer.Exit(work(WorkOrder(team, keeping, model)))
 
 
 @app.command()
@@ -182,6 +204,17 @@ def _task(given: str) -> str:
     if not given.strip():
         raise typer.BadParameter("expected a task, got a blank text", param_hint="TASK")
     return given
+
+
+def _keeping(durable: str | None, executor_id: str | None, version: str | None) -> Keeping | None:
+    """Where runs are kept, if they are. Exits with a usage error for what goes with ``--durable`` alone."""
+    given = {"--executor-id": executor_id, "--team-version": version}
+    if durable is not None:
+        return Keeping(durable, "local" if executor_id is None else executor_id, "1" if version is None else version)
+    for option, value in given.items():
+        if value is not None:
+            raise typer.BadParameter("goes with --durable", param_hint=option)
+    return None
 
 
 @contextmanager
