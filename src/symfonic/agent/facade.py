@@ -142,6 +142,9 @@ class Agent(Closing):
             return None
         from symfonic.durable import Durable, Settings
 
+        if not isinstance(durable, str | Settings):
+            given = type(durable).__name__
+            raise ConfigurationError(f"durable must be a file, a postgresql:// URL or Settings(...), got {given}")
         return Durable(self, durable if isinstance(durable, Settings) else Settings(durable))
 
     def __repr__(self) -> str:

@@ -1,5 +1,6 @@
 """The commands and their arguments."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ import typer
 
 import symfonic
 from symfonic import ConfigurationError
+from symfonic.cli.keeping import Keeping
 from symfonic.cli.streams import Out
 from symfonic.errors import TeamFileError
 from symfonic.kernel.contracts.text import error_text
@@ -27,6 +29,10 @@ _TeamFile = Annotated[str, typer.Argument(metavar="TEAM.toml", help="The team fi
 _Model = Annotated[
     str | None,
     typer.Option(help='Use this model for every agent: "offline", "openai:NAME" or "langchain:PROVIDER:NAME".'),
+]
+_VERSION = "SYMFONIC_TEAM_VERSION"
+_ExecutorId = Annotated[
+    str | None, typer.Option(help="With --durable: who carries out runs here.", show_default="local")
 ]
 
 
@@ -50,24 +56,31 @@ def run(
     model: _Model = None,
     max_depth: Annotated[int | None, typer.Option(min=0, help="Tighten the ceiling of the whole run.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records and the result as JSON lines.")] = False,
-    durable: Annotated[str | None, typer.Option(metavar="FILE_OR_URL", help="Keep the run in this database.")] = None,
-    executor_id: Annotated[str, typer.Option(help="With --durable: who carries out runs here.")] = "local",
-    run_id: Annotated[str | None, typer.Option(help="With --durable: the run's id; a known one goes on.")] = None,
+    durable: Annotated[
+        str | None,
+        typer.Option(metavar="FILE_OR_URL", help="Keep the run in this database; SYMFONIC_DB does not stand for it."),
+    ] = None,
+    executor_id: _ExecutorId = None,
+    run_id: Annotated[
+        str | None,
+        typer.Option(help="With --durable: the run's id; a known one goes on, unless it was cancelled (see resume)."),
+    ] = None,
 ) -> None:
     """Run a team on a task.
 
     The answer goes to standard output, the tree of delegations to standard error. The exit status is 0 when an answer
-    was delivered, 1 when the run failed, 2 for a mistake in the command or the team file, 130 after Ctrl-C.
+    was delivered, 1 when the run failed, 2 for a mistake in the command or the team file, 130 after Ctrl-C. With
+    --durable, SYMFONIC_TEAM_VERSION is the version of the team, as its workers have it.
     """
     from symfonic.cli.run import RunOrder
     from symfonic.cli.run import run as carry_out
 
     text = _task(task)
-    for option, given in (("--run-id", run_id is not None), ("--executor-id", executor_id != "local")):
-        if given and durable is None:
-            raise typer.BadParameter("goes with --durable", param_hint=option)
+    if durable is None and run_id is not None:
+        raise typer.BadParameter("goes with --durable", param_hint="--run-id")
+    keeping = _keeping(durable, executor_id)
     with _told():
-        raise typer.Exit(carry_out(RunOrder(team, text, model, max_depth, as_json, durable, executor_id, run_id)))
+        raise typer.Exit(carry_out(RunOrder(team, text, model, max_depth, as_json, keeping, run_id)))
 
 
 @app.command()
@@ -95,18 +108,24 @@ def serve(
     model: _Model = None,
     max_depth: Annotated[int | None, typer.Option(min=0, help="The deepest depth at which it may run.")] = None,
     durable: Annotated[
-        str | None, typer.Option(metavar="FILE_OR_URL", help="With --a2a: keep the calls in this database.")
+        str | None,
+        typer.Option(
+            metavar="FILE_OR_URL",
+            help="With --a2a: keep the calls in this database; SYMFONIC_DB does not stand for it.",
+        ),
     ] = None,
-    executor_id: Annotated[str, typer.Option(help="With --durable: who carries them out here.")] = "local",
+    executor_id: _ExecutorId = None,
 ) -> None:
     """Serve a team's lead to callers in other processes, until Ctrl-C or SIGTERM.
 
     With SYMFONIC_TOKEN in the environment, callers must send it as their bearer token; where others than this machine
-    reach the server it must be set. Port 0 is a free one.
+    reach the server it must be set. Port 0 is a free one. With --durable, SYMFONIC_TEAM_VERSION is the version of the
+    team.
     """
     from symfonic.cli.serve import A2AOrder, serve_a2a
     from symfonic.cli.serve_mcp import MCPOrder, serve_mcp
 
+    keeping = _keeping(durable, executor_id)
     with _told():
         if (a2a is None) == (mcp is None):
             problem = "neither was given" if a2a is None else "both were given"
@@ -117,7 +136,7 @@ def serve(
         if mcp is not None:
             raise typer.Exit(serve_mcp(MCPOrder(team, mcp, model, max_depth)))
         assert a2a is not None  # noqa: S101 - one of them is there
-        raise typer.Exit(serve_a2a(A2AOrder(team, a2a, url, model, max_depth, durable, executor_id)))
+        raise typer.Exit(serve_a2a(A2AOrder(team, a2a, url, model, max_depth, keeping)))
 
 
 _Database = Annotated[
@@ -131,7 +150,9 @@ def worker(
     team: Annotated[str, typer.Option(metavar="TEAM.toml", help="The team file.")],
     database: _Database,
     executor_id: Annotated[str, typer.Option(help="Who this is, now and after each restart; one process at a time.")],
-    version: Annotated[str, typer.Option("--team-version", help="Take runs of this version of the team.")] = "1",
+    version: Annotated[
+        str, typer.Option("--team-version", envvar=_VERSION, help="Take runs of this version of the team.")
+    ] = "1",
     concurrency: Annotated[int | None, typer.Option(min=1, help="Runs of one depth at once, here.")] = None,
     global_concurrency: Annotated[int | None, typer.Option(min=1, help="The same, over all workers.")] = None,
     model: _Model = None,
@@ -139,8 +160,9 @@ def worker(
     """Carry out the runs of a team that wait in a database, until SIGTERM or Ctrl-C."""
     from symfonic.cli.worker import WorkOrder, work
 
+    keeping = Keeping(database, executor_id, version, concurrency, global_concurrency, "--db")
     with _told():
-        raise typer.Exit(work(WorkOrder(team, database, executor_id, version, concurrency, global_concurrency, model)))
+        raise typer.Exit(work(WorkOrder(team, keeping, model)))
 
 
 @app.command()
@@ -182,6 +204,15 @@ def _task(given: str) -> str:
     if not given.strip():
         raise typer.BadParameter("expected a task, got a blank text", param_hint="TASK")
     return given
+
+
+def _keeping(durable: str | None, executor_id: str | None) -> Keeping | None:
+    """Where runs are kept, if they are. Exits with a usage error for what goes with ``--durable`` alone."""
+    if durable is not None:
+        return Keeping(durable, "local" if executor_id is None else executor_id, os.environ.get(_VERSION, "1"))
+    if executor_id is not None:
+        raise typer.BadParameter("goes with --durable", param_hint="--executor-id")
+    return None
 
 
 @contextmanager

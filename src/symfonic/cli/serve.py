@@ -16,12 +16,15 @@ from typing import Any
 
 from symfonic import ConfigurationError, load_team
 from symfonic.cli.interrupt import SIGINT, SIGTERM, InterruptedRunError, run_interruptibly
+from symfonic.cli.keeping import Keeping, kept
 from symfonic.cli.streams import Out
 from symfonic.kernel.contracts.text import error_text
 from symfonic.teams import Team
 
 TOKEN = "SYMFONIC_TOKEN"  # noqa: S105 - the name of the variable
 """The environment variable that holds the bearer token which callers must have."""
+
+MOST_PORT = 65535
 
 ENDS = (SIGINT, SIGTERM)
 """Ctrl-C, and what a supervisor sends."""
@@ -31,7 +34,7 @@ ENDS = (SIGINT, SIGTERM)
 class A2AOrder:
     """What the command line asks for. ``where`` is ``[HOST]:PORT``, ``url`` how callers reach it, if otherwise.
 
-    With a database in ``durable``, its runs go on after the server's end, when it is there again as ``executor_id``.
+    What ``keeping`` keeps goes on after the server's end, when it is there again under its executor's id.
     """
 
     team: str
@@ -39,8 +42,7 @@ class A2AOrder:
     url: str | None = None
     model: str | None = None
     max_depth: int | None = None
-    durable: str | None = None
-    executor_id: str = "local"
+    keeping: Keeping | None = None
 
 
 def serve_a2a(order: A2AOrder) -> int:
@@ -103,13 +105,10 @@ async def _served(team: Team, order: A2AOrder, address: tuple[str, int], token: 
 @asynccontextmanager
 async def _kept(team: Team, order: A2AOrder) -> AsyncIterator[Any]:
     """What is to be served: the team, or its lead at the root of a durable tree."""
-    if order.durable is None:
+    if order.keeping is None:
         yield team
         return
-    from symfonic.durable import durable
-
-    async with durable(team.agent, order.durable, executor_id=order.executor_id) as tree:
-        await tree.start()  # what is wrong is told before anybody calls
+    async with kept(team, order.keeping) as tree:
         yield tree
 
 
@@ -129,6 +128,9 @@ def _is_this_machine(host: str) -> bool:
 
 def _address(option: str, where: str) -> tuple[str, int]:
     host, colon, port = where.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ConfigurationError(f"{option}: expected [HOST]:PORT, got {where!r}")
+    if not colon or not port.isdecimal():
+        expected = "stdio or [HOST]:PORT" if option == "--mcp" else "[HOST]:PORT"
+        raise ConfigurationError(f"{option}: expected {expected}, got {where!r}")
+    if int(port) > MOST_PORT:
+        raise ConfigurationError(f"{option}: expected a port of at most {MOST_PORT}, got {where!r}")
     return host.strip("[]") or "127.0.0.1", int(port)

@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol, TextIO
 
+from symfonic import DelegationRecord
 from symfonic.cli.streams import Out, short
 from symfonic.cli.tree import CANCELLED, DELIVERED, RUNNING, DelegationTree, Node
 from symfonic.kernel.contracts.events import Event
@@ -100,8 +101,18 @@ def view_for(tree: DelegationTree, stream: TextIO | None) -> View:
 
 def line(node: Node, level: int) -> str:
     """A delegation on one line, indented by its level: ``>`` begins, ``<`` delivers, ``x`` does neither."""
-    indent, mark = "  " * level, _MARKS.get(node.outcome, "x")
-    return f"{indent}{mark} {short(node.event.name)}  {_task(node)}  {_state(node)}"
+    return _line(level, node.event.name, node.outcome, f"{_task(node)}  {_state(node)}")
+
+
+def record_line(record: DelegationRecord) -> str:
+    """The same of a delegation that nobody here saw: it was made in another process, or before."""
+    task, seconds = (record.trace.task, record.trace.timing.duration) if record.trace else ("", 0.0)
+    state = _told(record.depth, record.outcome.value, seconds, record.message)
+    return _line(record.depth, record.name, record.outcome.value, f'"{short(task)}"  {state}')
+
+
+def _line(level: int, name: str, outcome: str, told: str) -> str:
+    return f"{'  ' * level}{_MARKS.get(outcome, 'x')} {short(name)}  {told}"
 
 
 def _task(node: Node) -> str:
@@ -109,7 +120,10 @@ def _task(node: Node) -> str:
 
 
 def _state(node: Node) -> str:
+    return _told(node.depth, node.outcome, node.seconds(), node.message)
+
+
+def _told(depth: int, outcome: str, seconds: float, message: str) -> str:
     """Depth, outcome and time, and why there is no answer."""
-    told = node.message and node.outcome not in (DELIVERED, RUNNING)
-    why = f": {short(node.message, 120)}" if told else ""
-    return f"(depth {node.depth}) {node.outcome} {node.seconds():.2f} s{why}"
+    why = f": {short(message, 120)}" if message and outcome not in (DELIVERED, RUNNING) else ""
+    return f"(depth {depth}) {outcome} {seconds:.2f} s{why}"

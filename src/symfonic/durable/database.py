@@ -42,9 +42,11 @@ class Database:
         return str(self.file) if self.file else str(_sqlalchemy().make_url(self.url).set(query={}))
 
     def in_file(self) -> bool:
-        """Whether it is a file. Raises ConfigurationError if that has no folder to be in."""
+        """Whether it is a file. Raises ConfigurationError if that has no folder to be in, or is one."""
         if self.file is not None and not self.file.parent.is_dir():
             raise ConfigurationError(f"the database {self} cannot be used: there is no folder {self.file.parent}")
+        if self.file is not None and self.file.is_dir():
+            raise ConfigurationError(f"the database {self} cannot be used: it is a folder; name a file in it")
         return self.file is not None
 
     def prepare(self) -> None:

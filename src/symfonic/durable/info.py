@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from symfonic.durable.settings import MOST_RECOVERIES
 from symfonic.errors import EnvelopeError
 from symfonic.kernel.contracts.facts import fact
 from symfonic.kernel.contracts.text import error_text
@@ -11,6 +12,9 @@ WAITING, RUNNING, CANCELLED, GIVEN_UP = "waiting", "running", "cancelled", "give
 LIVE = ("ENQUEUED", "DELAYED", "PENDING")
 ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 """As DBOS calls them."""
+
+GAVE_UP = f"it was given up: {MOST_RECOVERIES + 1} times its worker was gone before it had ended"
+"""What is said of a run that was."""
 
 _WORDS = {
     "ENQUEUED": WAITING,
@@ -62,6 +66,10 @@ def info(row: Any) -> RunInfo:
     text: str | None = None
     if row.status == "SUCCESS" and row.output is not None:
         status, text = _outcome(row.output)
+    elif status == CANCELLED:
+        text = "it was cancelled" if row.recovery_attempts else "it was cancelled before a worker took it"
+    elif status == GIVEN_UP:
+        text = GAVE_UP
     elif row.error is not None:
         text = error_text(row.error) if isinstance(row.error, BaseException) else str(row.error)
     return RunInfo(

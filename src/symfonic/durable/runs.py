@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from symfonic.durable.database import Database, database_errors, unusable
-from symfonic.durable.info import CANCELLED, ENDED, GIVEN_UP, LIVE, WAITING, RunInfo, info
-from symfonic.durable.settings import MOST_RECOVERIES, Settings, dbos
+from symfonic.durable.info import CANCELLED, ENDED, GAVE_UP, GIVEN_UP, LIVE, WAITING, RunInfo, info
+from symfonic.durable.settings import Settings, dbos
 from symfonic.durable.watch import Watch
 from symfonic.errors import DelegationError, OverrunError, SymfonicError
 from symfonic.kernel.concurrency.tasks import run_inside, run_within, started
 from symfonic.kernel.contracts.run_identity import beginning
-from symfonic.kernel.contracts.text import error_text
+from symfonic.kernel.contracts.text import error_text, preview
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
 from symfonic.remote.reception import ANOTHER_CALL
@@ -37,7 +37,11 @@ def queue_of(depth: int) -> str:
 
 
 class AnotherCallError(DelegationError):
-    """A run id that was used before, for another agent or task."""
+    """A run id that was used before, for another agent or task: ``first`` tells which, where that is known."""
+
+    def __init__(self, message: str, first: str = "") -> None:
+        self.first = first
+        super().__init__(message)
 
 
 class Runs:
@@ -70,7 +74,7 @@ class Runs:
             queued = True
             rows = await self._around(envelope)
             if _is_another(envelope, rows):
-                raise AnotherCallError(ANOTHER_CALL)
+                raise AnotherCallError(ANOTHER_CALL, _call_of(_own(envelope, rows)))
             await self._unless_cancelled(envelope, rows)
             ended = any(each.workflow_id == envelope.lineage.run_id and each.status in ENDED for each in rows)
             return await self._outcome(envelope, ended)
@@ -231,8 +235,7 @@ class Runs:
         if status == GIVEN_UP:
             await self._cancel_below(envelope.lineage.run_id)
             await self._resumed_with(envelope.lineage.run_id, envelope.lineage.run_id)
-            told = f"it was given up: {MOST_RECOVERIES + 1} times its worker was gone before it had ended"
-            return Answer(status="failed", text=told, lineage=envelope.lineage)
+            return Answer(status="failed", text=GAVE_UP, lineage=envelope.lineage)
         if status == CANCELLED:
             above = self._over_above(envelope, await self._around(envelope))
             if above is not None:  # this was cancelled with it, and may be resumed with it by now: it is left alone
@@ -310,16 +313,25 @@ def _is_child(envelope: Envelope) -> bool:
     return "/" in envelope.agent
 
 
+def _own(envelope: Envelope, rows: list[Any]) -> Any:
+    return next((each for each in rows if each.workflow_id == envelope.lineage.run_id), None)
+
+
+def _call_of(row: Any) -> str:
+    """What a run was asked, and who was, as far as the row was read."""
+    agent = info(row).agent
+    return f"{agent}: {preview(Envelope.read(row.input['args'][0]).task)}" if row.input else agent
+
+
 def _is_another(envelope: Envelope, rows: list[Any]) -> bool:
     """Whether the id was used before for another call: whoever is the first has it, also where two come at once.
 
     A child's is derived from its parent's: its agent and parent say whose it is, and its task may be put in other
     words when its parent is gone through again.
     """
-    ids = envelope.lineage
-    row = next((each for each in rows if each.workflow_id == ids.run_id), None)
+    row = _own(envelope, rows)
     if row is None or (first := info(row)).agent != envelope.agent:
         return row is not None
     if _is_child(envelope):
-        return first.parent_run_id != ids.parent_run_id
+        return first.parent_run_id != envelope.lineage.parent_run_id
     return Envelope.read(row.input["args"][0]).task != envelope.task

@@ -23,8 +23,8 @@ class Waits:
     """Seconds that a caller waits for a run.
 
     ``end``: for its end, where no `Limits.timeout` ends it earlier. ``start``: until a run that nobody takes out of its
-    queue is given up; one that stands behind others which are being run is not. Raises ConfigurationError for anything
-    but numbers > 0.
+    queue has failed, and is cancelled; one that stands behind others which are being run is not. Raises
+    ConfigurationError for anything but numbers > 0.
     """
 
     end: float = 3600.0
@@ -55,12 +55,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.database is not None and not (isinstance(self.database, str) and self.database.strip()):
-            given = type(self.database).__name__ if self.database else "nothing"
-            raise ConfigurationError(f"database must be a file or a postgresql:// URL, got {given}")
+            given = "a blank text" if isinstance(self.database, str) else type(self.database).__name__
+            raise ConfigurationError(f"database must be the name of a file or a postgresql:// URL, got {given}")
         for name in ("executor_id", "version"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value.isprintable() or not 0 < len(value.strip()) <= LONGEST:
-                raise ConfigurationError(f"{name} must be a plain text of at most {LONGEST} characters, got {value!r}")
+                raise ConfigurationError(
+                    f"{name} must be a string of 1 to {LONGEST} printable characters, got {value!r}"
+                )
         for name in ("concurrency", "global_concurrency"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):

@@ -14,9 +14,9 @@ from symfonic.durable import callers
 from symfonic.durable.engine import Engine, enter, leave
 from symfonic.durable.info import RunInfo
 from symfonic.durable.paths import Rooted, ours, part
-from symfonic.durable.runs import GRACE, Runs
+from symfonic.durable.runs import GRACE, AnotherCallError, Runs
 from symfonic.durable.settings import Settings, Waits
-from symfonic.errors import ConfigurationError, SymfonicError
+from symfonic.errors import ConfigurationError, DelegationError, SymfonicError
 from symfonic.kernel.concurrency.tasks import put_down, started
 from symfonic.kernel.concurrency.threads import run_in_thread
 from symfonic.kernel.contracts.closing import Closing
@@ -108,7 +108,11 @@ class Durable(Rooted, Closing):
         bounds = self._bounds(max_depth, limits)
         with RunScope(depth=agent_depth or 0, agent=self.name, bounds=bounds, identity=identity) as run:
             run.offer()
-            return await self._gone_through(text)
+            try:
+                return await self._gone_through(text)
+            except AnotherCallError as error:
+                told = f"the run id {new!r} was used before, for another call ({error.first}): take another id"
+                raise DelegationError(told) from error
 
     async def run_root(self, query: Any, *, observers: Any = None, **arguments: Any) -> AgentResult:
         """The same for an agent that is durable by itself: inside another run it runs as any agent does."""

@@ -134,7 +134,7 @@ async def test_callers_need_the_token_where_there_is_one(tmp_path: Path) -> None
     [
         ((), "symfonic: --a2a [HOST]:PORT or --mcp stdio|[HOST]:PORT is needed; neither was given\n"),
         (("--a2a", "there"), "--a2a: expected [HOST]:PORT, got 'there'"),
-        (("--a2a", ":99999"), "--a2a: expected [HOST]:PORT"),
+        (("--a2a", ":99999"), "--a2a: expected a port of at most 65535, got ':99999'"),
         (("--a2a", "0.0.0.0:0"), "others reach it there, so set SYMFONIC_TOKEN"),
         (("--a2a", ":0", "--model", "no-such:model"), "symfonic: --model: "),
     ],

@@ -69,6 +69,12 @@ async def test_what_cannot_be_used_is_not_worth_trying_again(far: Far) -> None:
     assert len(far.messages) <= 1, "and is not"
 
 
+async def test_where_there_is_no_card_it_is_said_where_it_was_looked_for() -> None:
+    record = await record_of(UNUSABLE["a card that is not there"])
+    assert "there is no agent's card at http://127.0.0.1:" in record.message
+    assert "/.well-known/agent-card.json (404): is http://127.0.0.1:" in record.message
+
+
 async def test_what_is_too_large_to_be_sent_is_not_worth_trying_again() -> None:
     far = Far(DONE)
     record = await record_of(far, "x" * 300_000)

@@ -194,10 +194,12 @@ async def test_a_run_id_is_for_one_task_of_one_agent(file):
     async with durable(Agent(ScriptedModel("Yes."), name="lead"), file) as tree:
         assert (await tree.run("Is it so? \ud800", run_id="r")).text == "Yes."
         assert (await tree.run("Is it so? \ud800", run_id="r")).text == "Yes."
-        with pytest.raises(DelegationError, match="its run id is that of another call"):
+        with pytest.raises(
+            DelegationError, match=r"the run id 'r' was used before, .* \(lead: 'Is it so\? .*'\): take"
+        ):
             await tree.run("Is it not?", run_id="r")
     async with durable(Agent(ScriptedModel("No."), name="other"), file) as tree:
-        with pytest.raises(DelegationError, match="its run id is that of another call"):
+        with pytest.raises(DelegationError, match="the run id 'r' was used before"):
             await tree.run("Is it so? \ud800", run_id="r")
 
 
@@ -214,6 +216,23 @@ async def test_a_cancelled_run_says_how_it_goes_on(file):
         await tree.cancel("r")
         with pytest.raises(RemoteError, match="symfonic resume r"):
             await asking
+        [told] = await tree.runs(run_id="r")
+        assert (told.status, told.text) == ("cancelled", "it was cancelled before a worker took it")
+
+
+async def test_a_run_that_nobody_takes_in_time_is_cancelled_and_known_as_not_taken(file):
+    lead = Agent(ScriptedModel("Yes."), name="lead")
+    async with durable(lead, file, worker=False, waits=Waits(start=0.1)) as tree:
+        with pytest.raises(RemoteError, match="no worker took it"):
+            await tree.run("Go.", run_id="r")
+        [told] = await tree.runs(run_id="r")
+        assert (told.status, told.text) == ("cancelled", "it was cancelled before a worker took it")
+
+
+@pytest.mark.parametrize("wrong", [{"a": 1}, 7, b"tree.db"])
+def test_what_is_no_database_is_refused_by_the_name_of_the_argument(wrong):
+    with pytest.raises(ConfigurationError, match=rf"^durable must be a file, .* got {type(wrong).__name__}$"):
+        Agent(ScriptedModel("Yes."), durable=wrong)
 
 
 async def test_what_could_not_be_started_is_in_nobodys_way(file, tmp_path):

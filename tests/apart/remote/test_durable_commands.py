@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from durable_kit import LONGEST, eventually, statuses
 
+from symfonic.cli.app import app
 from symfonic.remote.a2a import a2a_child
 
 pytest_plugins = ["durable_fixtures"]
@@ -73,16 +75,32 @@ def place(tmp_path, database):
         process.communicate(timeout=LONGEST)
 
 
-def worker(place, name="one"):
-    process = place("worker", "--team", "team.toml", "--executor-id", name, wait=False)
-    assert process.stderr.readline() == f"{name} works for lead (version 1)\n"
+def worker(place, *options, name="one"):
+    process = place("worker", "--team", "team.toml", "--executor-id", name, *options, wait=False)
+    version = os.environ.get("SYMFONIC_TEAM_VERSION", "1")
+    assert process.stderr.readline() == f"{name} works for lead (version {version})\n"
     return process
 
 
-def test_a_run_goes_to_whichever_process_works_for_the_team(place, database):
+def test_a_run_goes_to_whichever_process_works_for_the_team(place, database, monkeypatch):
+    monkeypatch.setenv("SYMFONIC_TEAM_VERSION", "3")
     one = worker(place)
-    status, out, errors = place("run", "--durable", database, "team.toml", "How many words are there?")
+    ask = ("run", "--durable", database, "team.toml", "How many words are there?")
+    status, out, errors = place(*ask)
     assert (status, out) == (0, "There are 7 words.\n"), errors
+    first, run_id = errors.splitlines()[0].split(": ")
+    assert first == "run id"
+    status, again, errors = place(*ask, "--run-id", run_id)
+    assert (status, again) == (0, out)
+    told, title, delegation = errors.splitlines()  # nobody saw it here, so it is shown from the record
+    assert (told, title) == (f"run id: {run_id}", 'lead  "How many words are there?"')
+    assert delegation.startswith('  < counter  "How many words are there?"  (depth 1) delivered ')
+    status, _, errors = place(*ask[:-1], "Other.", "--run-id", run_id)
+    assert status == 1
+    assert errors.splitlines()[-1] == (
+        f"symfonic: failed: the run id '{run_id}' was used before, for another call"
+        " (lead: 'How many words are there?'): take another id"
+    )
     status, out, _ = place("runs")
     assert status == 0
     assert [line.split()[3] for line in out.splitlines()] == ["lead/counter", "lead"]
@@ -108,6 +126,7 @@ def test_a_run_is_seen_cancelled_and_resumed_from_outside(place, database):
     assert asking.wait(LONGEST) == 1
     assert "it was cancelled" in asking.stderr.read()
     assert statuses(database) == {"CANCELLED": 2}
+    assert [line.partition(": ")[2] for line in place("runs", "r")[1].splitlines()] == ["it was cancelled"] * 2
     (place.folder / "hold").unlink()
     assert place("resume", "r")[:2] == (0, "2 run(s) of r go on, as soon as a worker takes them\n")
     eventually(lambda: statuses(database) == {"SUCCESS": 2})
@@ -130,6 +149,24 @@ def test_a_killed_run_goes_on_where_it_was_when_it_is_asked_for_again(place, dat
     assert place(*ask)[:2] == (0, "There are 7 words.\n")
     assert place(*ask)[:2] == (0, "There are 7 words.\n")
     assert (place.folder / "counted").read_text() == "once\n" * 2  # the step in flight, and no other
+
+
+def test_what_is_said_after_ctrl_c_lets_the_run_go_on(place, database):
+    (place.folder / "hold").touch()
+    ask = ("run", "--durable", database, "team.toml", "How many words are there?")
+    asking = place(*ask, wait=False)
+    run_id = asking.stderr.readline().removeprefix("run id: ").strip()
+    eventually((place.folder / "counted").exists)
+    asking.send_signal(signal.SIGINT)
+    _, errors = asking.communicate(timeout=LONGEST)
+    assert asking.returncode == 130
+    again = f"`symfonic resume {run_id}`, with --durable's database as its --db"
+    assert (
+        f"the run is kept; after {again}, it goes on in a worker, or in this command with --run-id {run_id}" in errors
+    )
+    (place.folder / "hold").unlink()
+    assert place("resume", run_id)[0] == 0
+    assert place(*ask, "--run-id", run_id)[:2] == (0, "There are 7 words.\n")
 
 
 def served(place, database, where):
@@ -162,7 +199,35 @@ def test_a_call_outlives_the_server_that_it_was_made_to(place, database):
     assert second.wait(LONGEST) == 0
 
 
-def test_mistakes_are_told_in_a_line(place, database):
+RUN = ("run", "team.toml", "Count.")
+SERVE = ("serve", "team.toml", "--a2a", ":0")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--durable", "text.db"), "--durable: the database .*text.db cannot be used: file is not a database"),
+        (("--durable", "nowhere/a.db"), "--durable: the database .*a.db cannot be used: there is no folder .*nowhere"),
+        (("--durable", "."), "--durable: the database .* cannot be used: it is a folder; name a file in it"),
+        (("--durable", ""), "--durable: must be the name of a file or a postgresql:// URL, got a blank text"),
+        (("--durable", "mysql://h/d"), "--durable: the database must be a file or a postgresql:// URL, got a mysql"),
+        (("--durable", "a.db", "--executor-id", ""), "--executor-id: must be a string of 1 to 200 printable"),
+    ],
+)
+@pytest.mark.parametrize("command", [RUN, SERVE])
+def test_a_mistake_in_where_runs_are_kept_is_one_in_the_command(tmp_path, capfd, command, options, told, monkeypatch):
+    (tmp_path / "team.toml").write_text(TEAM)
+    (tmp_path / "slow_tools.py").write_text(TOOLS)
+    (tmp_path / "text.db").write_text("no database " * 100)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        app([*command, *options])
+    out, errors = capfd.readouterr()
+    assert (caught.value.code, out, errors.count("\n")) == (2, "", 1), errors
+    assert re.match(f"symfonic: {told}", errors)
+
+
+def test_mistakes_are_told_in_a_line(place, database, monkeypatch):
     if "://" not in database:
         status, _, errors = place("runs", "--db", "nowhere.db")
         assert (status, errors.count("\n")) == (2, 1)
@@ -175,11 +240,21 @@ def test_mistakes_are_told_in_a_line(place, database):
     for option in ("--run-id", "--executor-id"):
         status, _, errors = place("run", "team.toml", "Count.", option, "x")
         assert status == 2
-        assert "goes with --durable" in errors
+        assert f"{option}: goes with --durable" in errors
+    status, _, errors = place("serve", "team.toml", "--a2a", ":0", "--executor-id", "local")
+    assert (status, "--executor-id: goes with --durable" in errors) == (2, True)
+    with monkeypatch.context() as wrong:
+        wrong.setenv("SYMFONIC_TEAM_VERSION", "\t")
+        for command in (RUN, SERVE):
+            status, _, errors = place(*command, "--durable", "a.db")
+            assert (status, errors.count("\n")) == (2, 1)
+            assert errors.startswith("symfonic: the version of the team (--team-version, SYMFONIC_TEAM_VERSION): must")
     one = worker(place)
-    status, _, errors = place("worker", "--team", "team.toml", "--executor-id", "one")
-    assert status == 1
-    assert errors.startswith("symfonic: the executor id 'one' is taken")
+    for command, option in ((("worker", "--team", "team.toml"), "--db"), (RUN, "--durable"), (SERVE, "--durable")):
+        kept = ("--durable", database) if option == "--durable" else ()
+        status, _, errors = place(*command, *kept, "--executor-id", "one")
+        assert (status, errors.count("\n")) == (2, 1)
+        assert errors.startswith(f"symfonic: {option}: the executor id 'one' is taken")
     status, _, errors = place("resume", "nothing")
     assert (status, errors) == (1, "symfonic: there is no run 'nothing' in that database\n")
     assert one.poll() is None

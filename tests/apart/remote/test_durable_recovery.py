@@ -1,10 +1,13 @@
 """What happens to a durable tree when its processes are killed."""
 
+import asyncio
 import signal
 import time
 
 from durable_kit import eventually, rows, statuses, written_down
 from patience import patience
+
+from symfonic.durable import runs_in
 
 pytest_plugins = ["durable_fixtures"]
 
@@ -112,6 +115,9 @@ def test_a_run_that_kills_its_worker_each_time_is_given_up(stage):
     told = client.line()  # the lead's own run was given up as well, or it lived to be told of what is below it
     assert "given up: 4 times" in (told["error"] if told.get("kind") == "RemoteError" else told["text"])
     assert max(stage.times("model", "counter").values()) == 4
+    with runs_in(stage.database) as runs:
+        of_t = {each.status: each.text for each in asyncio.run(runs.tree("t"))}
+    assert of_t["given_up"] == "it was given up: 4 times its worker was gone before it had ended"
 
 
 def live(stage):

@@ -30,7 +30,7 @@ class Refusing:
 STATUSES = [
     (401, r"it does not let this caller in \(401\): is headers="),
     (403, r"it does not let this caller in \(403\): is headers="),
-    (404, "Not Found"),
+    (404, r"Not Found \(404\): is the path right\? It often is /mcp"),
     (429, "it answered with HTTP status 429"),
     (500, "it answered with HTTP status 500"),
     (503, "it answered with HTTP status 503"),

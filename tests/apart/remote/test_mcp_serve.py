@@ -150,8 +150,9 @@ def told(team: str, *arguments: str) -> str:
 
 
 def test_a_mistake_in_the_command_is_a_line(team):
-    for where in ("", "stdin", ":x", ":70000", "localhost"):
-        assert f"symfonic: --mcp: expected [HOST]:PORT, got '{where}'" in told(team, where)
+    for where in ("", "stdin", ":x", "localhost"):
+        assert f"symfonic: --mcp: expected stdio or [HOST]:PORT, got '{where}'" in told(team, where)
+    assert "symfonic: --mcp: expected a port of at most 65535, got ':70000'" in told(team, ":70000")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"symfonic: --mcp: cannot listen on 127.0.0.1:{port}" in told(team, f":{port}")

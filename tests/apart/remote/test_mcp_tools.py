@@ -152,7 +152,8 @@ async def test_a_server_that_says_what_is_no_message_is_a_line_in_the_log_for_ea
     [
         ({}, "needs one of"),
         ({"command": ["x"], "url": "http://x"}, "needs one of"),
-        ({"command": "python server.py"}, "needs one of"),
+        ({"command": "python server.py"}, r"must be a list, \[program, argument, ...\], got a string"),
+        ({"command": ""}, "needs one of"),
         ({"url": "ftp://x"}, "must begin with http"),
         ({"url": "http://x", "env": {"A": "b"}}, "env and cwd with a command"),
         ({"command": ["x"], "headers": {"A": "b"}}, "headers go with a url"),

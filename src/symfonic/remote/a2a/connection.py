@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from symfonic.errors import ConfigurationError
 from symfonic.kernel.concurrency.awaitables import is_awaitable
 from symfonic.remote.a2a.extension import HEADER, LASTING, TRACE, URI, theirs
+from symfonic.remote.a2a.trouble import status_of
 from symfonic.remote.answer import RemoteError, UnusableError
 from symfonic.remote.envelope import MOST_BYTES
 
@@ -108,12 +109,15 @@ class Connection:
         http = _http_client()
         lifetime = _open_until_the_loop_ends(http)
         await anext(lifetime)
+        resolver = theirs("a2a.client").A2ACardResolver(http, self._url)
         try:
-            resolver = theirs("a2a.client").A2ACardResolver(http, self._url)
             card = await resolver.get_agent_card(http_kwargs={"headers": await self.headers(False, None)})
             client = self._client_for(card, http)
-        except BaseException:
+        except BaseException as error:
             await lifetime.aclose()
+            if status_of(error) == 404:
+                told = f"there is no agent's card at {resolver.base_url}/{resolver.agent_card_path} (404)"
+                raise UnusableError(f"{told}: is {self._url} the agent's address?") from error
             raise
         ours = [each for each in card.capabilities.extensions if each.uri == URI]
         lasting = any(each.params.fields[LASTING].bool_value for each in ours)

@@ -83,7 +83,10 @@ class Connection:
             try:
                 stack.enter_context(portal.wrap_async_context_manager(self._connected(tools)))
             except Exception as error:
-                raise self._told(f"no connection to the MCP server {self._address}", error) from error
+                failed = self._told(f"no connection to the MCP server {self._address}", error)
+                if self._refusal == 404:
+                    failed = RemoteError(f"{failed} (404): is the path right? It often is /mcp, as ours is")
+                raise failed from error
             self._stack = stack.pop_all()
         return tools
 

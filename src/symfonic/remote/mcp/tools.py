@@ -41,7 +41,9 @@ def mcp_tools(
     ConfigurationError if there is no mcp, or not exactly one of ``command`` and ``url``.
     """
     need_mcp()
-    if bool(command) == bool(url) or isinstance(command, str):
+    if isinstance(command, str) and command:
+        raise ConfigurationError("mcp_tools(command=...) must be a list, [program, argument, ...], got a string")
+    if bool(command) == bool(url):
         raise ConfigurationError("mcp_tools(...) needs one of command=[program, argument, ...] and url='http://...'")
     if url and not url.startswith(("http://", "https://")):
         raise ConfigurationError("mcp_tools(url=...) must begin with http:// or https://")
