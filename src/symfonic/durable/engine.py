@@ -23,7 +23,10 @@ from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
 
+_log = logging.getLogger("symfonic.durable")
 _MOST_QUEUES = 32
+_BETWEEN_LOOKS = 1.0
+"""Seconds between two looks whether the executor's id is this process's again."""
 _SETTINGS = [each.name for each in fields(Settings)]
 _CLOSED = "the durable tree has been closed"
 _FORKED = (
@@ -136,9 +139,20 @@ class Engine:
             return Answer(status="failed", text=error_text(error), lineage=envelope.lineage).plain()
 
     async def _still_own(self) -> None:
-        """Nothing is begun under an id that another process has taken while this one's server was away."""
-        if self._ownership is not None and not await run_in_thread(self._ownership.held, "ownership"):
-            raise asyncio.CancelledError("another process works under this executor's id")
+        """Nothing is begun under an id that another process has taken while this one's server was away.
+
+        It is begun when that one is gone: given up here, nobody would take it up again.
+        """
+        ownership, told = self._ownership, False
+        while ownership is not None and not await run_in_thread(ownership.held, "ownership"):
+            if not told:
+                told = True
+                _log.warning(
+                    "another process works under the executor id %r by now: what this one has taken waits until it is"
+                    " gone",
+                    self.settings.executor_id,
+                )
+            await asyncio.sleep(_BETWEEN_LOOKS)
 
     def _start(self) -> None:
         api, settings, launched = dbos(), self.settings, _program_has_launched()
