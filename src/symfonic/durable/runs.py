@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 
 from symfonic.durable.database import Database, database_errors, unusable
 from symfonic.durable.info import CANCELLED, ENDED, GIVEN_UP, LIVE, WAITING, RunInfo, info
-from symfonic.durable.settings import MOST_RECOVERIES, Settings, dbos
+from symfonic.durable.log import GAVE_UP
+from symfonic.durable.settings import Settings, dbos
 from symfonic.durable.watch import Watch
 from symfonic.errors import DelegationError, OverrunError, SymfonicError
 from symfonic.kernel.concurrency.tasks import run_inside, run_within, started
@@ -231,8 +232,7 @@ class Runs:
         if status == GIVEN_UP:
             await self._cancel_below(envelope.lineage.run_id)
             await self._resumed_with(envelope.lineage.run_id, envelope.lineage.run_id)
-            told = f"it was given up: {MOST_RECOVERIES + 1} times its worker was gone before it had ended"
-            return Answer(status="failed", text=told, lineage=envelope.lineage)
+            return Answer(status="failed", text=GAVE_UP, lineage=envelope.lineage)
         if status == CANCELLED:
             above = self._over_above(envelope, await self._around(envelope))
             if above is not None:  # this was cancelled with it, and may be resumed with it by now: it is left alone
