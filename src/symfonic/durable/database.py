@@ -17,6 +17,8 @@ _CONNECTIONS, _PATIENCE = 20, 30
 """Connections at once, and seconds to wait for one or for a lock."""
 _SCHEMA = "dbos"
 """Where DBOS has its tables on a server."""
+_OUT_OF_REACH = ("08", "57P")
+"""How SQL states begin that say of a connection that it is lost, or of a server that it ends or begins."""
 _AS_URL = "it must be postgresql://USER@HOST:PORT/NAME, and what in a password is no letter or digit written as %XX"
 
 
@@ -81,6 +83,16 @@ class Database:
             made = _for_file(self.url, only_reads=only_reads) if self.file else _for_server(self.url)
             self._engines[only_reads] = made
         return self._engines[only_reads]
+
+    def is_away(self, error: BaseException) -> bool:
+        """Whether an error is that its server cannot be reached; that it refuses a statement is another."""
+        if self.file is not None:
+            return False
+        cause = getattr(error, "orig", None) or error
+        if not any(each.__name__ == "OperationalError" for each in type(cause).__mro__):
+            return False
+        state = getattr(cause, "sqlstate", None)
+        return state is None or str(state).startswith(_OUT_OF_REACH)
 
     def close(self) -> None:
         """Close the connections."""

@@ -13,6 +13,7 @@ from typing import Any
 from symfonic.capabilities.delegation.depth import DEFAULT_MAX_DEPTH
 from symfonic.durable.database import Database, unusable
 from symfonic.durable.journal import JournalLostError, survived
+from symfonic.durable.log import Log
 from symfonic.durable.ownership import Ownership, own
 from symfonic.durable.paths import Tree, levels, ours
 from symfonic.durable.runs import APPLICATION, WORKFLOW, Runs, queue_of
@@ -23,7 +24,10 @@ from symfonic.kernel.contracts.text import error_text
 from symfonic.remote.answer import Answer
 from symfonic.remote.envelope import Envelope
 
+_log = logging.getLogger("symfonic.durable")
 _MOST_QUEUES = 32
+_BETWEEN_LOOKS = 1.0
+"""Seconds between two looks whether the executor's id is this process's again."""
 _SETTINGS = [each.name for each in fields(Settings)]
 _CLOSED = "the durable tree has been closed"
 _FORKED = (
@@ -31,18 +35,6 @@ _FORKED = (
     " them there, with an executor_id of its own"
 )
 _LAUNCHED = "this program launches DBOS itself: name no database, and its own is used"
-_AS_WANTED = ("Asyncio task cancelled for workflow or step", "Workflow already exists in queue")
-_THE_URL = "Initializing DBOS system database with URL"
-
-
-def _quiet(record: logging.LogRecord) -> bool:
-    """Whether a line of DBOS's log is more than that a run was cancelled, or asked for again, as somebody wanted.
-
-    What it says of the database's URL is not shown either: it knows of one password in it, where there may be more.
-    """
-    kind = record.exc_info[0] if record.exc_info else None
-    cancelled = kind is not None and kind.__name__ == "DBOSAwaitedWorkflowCancelledError"
-    return not cancelled and not str(record.msg).startswith((*_AS_WANTED, _THE_URL))
 
 
 class Engine:
@@ -57,6 +49,7 @@ class Engine:
         self._launched = False
         self._ended: str = ""
         self._database = None if settings.database is None else Database(settings.database)
+        self._log = None if self._database is None else Log(self._database)
         self._ownership: Ownership | None = None
         _workflow()
 
@@ -136,13 +129,24 @@ class Engine:
             return Answer(status="failed", text=error_text(error), lineage=envelope.lineage).plain()
 
     async def _still_own(self) -> None:
-        """Nothing is begun under an id that another process has taken while this one's server was away."""
-        if self._ownership is not None and not await run_in_thread(self._ownership.held, "ownership"):
-            raise asyncio.CancelledError("another process works under this executor's id")
+        """Nothing is begun under an id that another process has taken while this one's server was away.
+
+        It is begun when that one is gone: given up here, nobody would take it up again.
+        """
+        ownership, told = self._ownership, False
+        while ownership is not None and not await run_in_thread(ownership.held, "ownership"):
+            if not told:
+                told = True
+                _log.warning(
+                    "another process works under the executor id %r by now: what this one has taken waits until it is"
+                    " gone",
+                    self.settings.executor_id,
+                )
+            await asyncio.sleep(_BETWEEN_LOOKS)
 
     def _start(self) -> None:
         api, settings, launched = dbos(), self.settings, _program_has_launched()
-        if self._database is None:
+        if self._database is None or self._log is None:
             if not launched:
                 raise ConfigurationError("there is no database: name one, or launch DBOS before the first run")
             settings = self.settings = replace(settings, version=str(api.DBOS.application_version))
@@ -154,7 +158,7 @@ class Engine:
             raise ConfigurationError(_LAUNCHED)
         if settings.worker and self._database.in_file():  # first: who has the id may be stopped with the file locked
             self._ownership = own(self._database, settings.executor_id)
-        logging.getLogger("dbos").addFilter(_quiet)
+        self._log.open()
         self._database.prepare()
         if settings.worker and self._ownership is None:  # on a server, whose database may only be there now
             self._ownership = own(self._database, settings.executor_id)
@@ -206,11 +210,11 @@ class Engine:
         runs, clients, ownership = self._runs, self._clients, self._ownership
         if runs is not None:
             runs.closing = True
-        if self._database is not None:
+        if self._database is not None and self._log is not None:
             if self._launched:
                 dbos().DBOS.destroy()
                 self._launched = False
-            logging.getLogger("dbos").removeFilter(_quiet)
+            self._log.close()
             for client in clients:
                 client.destroy()
             if ownership is not None:

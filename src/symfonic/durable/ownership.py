@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -82,12 +83,18 @@ class _ServerLock:
         self._key = int.from_bytes(digest[:8], "big", signed=True)
         self._connection: Any = None
         self._checked = 0.0
+        self._released = False
+        self._turn = threading.Lock()  # runs that begin at once ask at once, each in a thread
         if not self._take():
             raise _taken(database, executor_id)
 
     def held(self) -> bool:
-        if time.monotonic() - self._checked < _BETWEEN_CHECKS:
-            return True
+        with self._turn:
+            if self._released:
+                return False
+            return time.monotonic() - self._checked < _BETWEEN_CHECKS or self._still_or_again()
+
+    def _still_or_again(self) -> bool:
         try:
             self._connection.exec_driver_sql("SELECT 1")
             self._checked = time.monotonic()
@@ -97,10 +104,13 @@ class _ServerLock:
         try:
             return self._take()
         except Exception:  # nor is it back yet: whatever is begun meanwhile waits for it as well
+            self._checked = time.monotonic()
             return True
 
     def release(self) -> None:
-        self._drop()
+        with self._turn:
+            self._released = True
+            self._drop()
 
     def forked(self) -> None:
         """Its connection is the parent's; said good-bye to, it would be closed for that one as well."""
@@ -114,8 +124,9 @@ class _ServerLock:
             raise
         connection.detach()  # it is this lock's, and goes back to no pool
         self._connection = connection
-        self._checked = time.monotonic()
-        if not got:
+        if got:
+            self._checked = time.monotonic()
+        else:
             self._drop()
         return bool(got)
 

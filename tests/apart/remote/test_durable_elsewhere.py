@@ -95,3 +95,40 @@ if SERVERS:
                 assert worker.out.poll() is None
             finally:
                 stage.close()
+
+    def test_runs_that_are_begun_at_once_after_an_outage_are_all_begun(tmp_path):
+        with running_server() as own:
+            stage = Stage(tmp_path, own.new_database())
+            try:
+                worker = stage.start("worker", executor_id="one")
+                worker.kill(signal.SIGSTOP)
+                own.stop("immediate")
+                own.start()
+                clients = [stage.start("client", run_id=f"r{number}") for number in range(4)]
+                eventually(lambda: statuses(stage.database) == {"ENQUEUED": len(clients)})
+                worker.kill(signal.SIGCONT)
+                assert [client.line()["text"] for client in clients] == [ANSWER] * len(clients)
+                assert statuses(stage.database) == {"SUCCESS": len(clients) * len(RUNS)}
+            finally:
+                stage.close()
+
+    def test_a_run_whose_worker_has_lost_its_id_meanwhile_is_begun_when_it_has_it_again(tmp_path):
+        with running_server() as own:
+            stage = Stage(tmp_path, own.new_database())
+            try:
+                first = stage.start("worker", executor_id="one")
+                first.kill(signal.SIGSTOP)
+                own.stop("immediate")
+                own.start()
+                second = stage.start("worker", executor_id="one")
+                second.kill(signal.SIGSTOP)
+                client = stage.start("client", run_id="t")
+                first.kill(signal.SIGCONT)
+                eventually(lambda: "works under the executor id 'one'" in first.errors())
+                assert statuses(stage.database) == {"PENDING": 1}
+                assert not stage.journal()
+                second.kill()
+                assert client.line()["text"] == ANSWER
+                done_once(stage)
+            finally:
+                stage.close()
