@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -93,6 +94,11 @@ class Database:
             return False
         state = getattr(cause, "sqlstate", None)
         return state is None or str(state).startswith(_OUT_OF_REACH)
+
+    def listen(self, answered: Callable[..., None]) -> None:
+        """Have this called after every statement that has succeeded."""
+        for engine in {self.engine(), self.engine(only_reads=True)}:
+            _sqlalchemy().event.listen(engine, "after_cursor_execute", answered)
 
     def close(self) -> None:
         """Close the connections."""

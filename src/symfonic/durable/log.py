@@ -35,11 +35,8 @@ class Log:
 
     def open(self) -> None:
         """Listen, to what DBOS says and to the database."""
-        from sqlalchemy import event
-
         _dbos.addFilter(self._is_shown)
-        for engine in {self._database.engine(), self._database.engine(only_reads=True)}:
-            event.listen(engine, "after_cursor_execute", self._answered)
+        self._database.listen(self._answered)
 
     def close(self) -> None:
         """Listen no more."""
