@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _OPTIONS = {
     "executor_id": "--executor-id",
-    "version": "the version of the team (--team-version, SYMFONIC_TEAM_VERSION)",
+    "version": "--team-version (SYMFONIC_TEAM_VERSION)",
     "concurrency": "--concurrency",
     "global_concurrency": "--global-concurrency",
 }

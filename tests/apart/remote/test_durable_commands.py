@@ -248,7 +248,7 @@ def test_mistakes_are_told_in_a_line(place, database, monkeypatch):
         for command in (RUN, SERVE):
             status, _, errors = place(*command, "--durable", "a.db")
             assert (status, errors.count("\n")) == (2, 1)
-            assert errors.startswith("symfonic: the version of the team (--team-version, SYMFONIC_TEAM_VERSION): must")
+            assert errors.startswith("symfonic: --team-version (SYMFONIC_TEAM_VERSION): must be a string")
     one = worker(place)
     for command, option in ((("worker", "--team", "team.toml"), "--db"), (RUN, "--durable"), (SERVE, "--durable")):
         kept = ("--durable", database) if option == "--durable" else ()
