@@ -359,3 +359,4 @@ def runs_in(database: str) -> Iterator[Runs]:
         yield engine.runs
     finally:
         engine.stop()
+        _forget(engine)

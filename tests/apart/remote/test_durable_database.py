@@ -146,6 +146,15 @@ def test_who_only_looks_creates_nothing(database):
             pass
 
 
+def test_whoever_has_looked_is_in_nobodys_way(tmp_path):
+    for name in ("one", "other"):
+        tree = durable(Agent(FunctionModel(lambda messages, tools: "ready")), tmp_path / name)
+        assert tree.run_sync("Go.", run_id=name).text == "ready"
+        asyncio.run(tree.aclose())
+        with runs_in(str(tmp_path / name)) as runs:
+            assert [each.run_id for each in asyncio.run(runs.latest(10))] == [name]
+
+
 def test_a_file_of_others_is_left_as_it_is(file):
     with closing(sqlite3.connect(file)) as others:
         others.execute("CREATE TABLE theirs (id)").close()
