@@ -2,7 +2,7 @@
 
 import signal
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import pairwise
 
 from durable_kit import SERVERS, Stage, eventually, only_the_scale_is_left, running_server, statuses
@@ -76,59 +76,60 @@ def test_with_one_place_over_all_workers_never_two_run_at_once(stage):
     assert overlaps == 0
 
 
+@contextmanager
+def on_a_server_of_its_own(folder):
+    """A server that may be stopped, and a stage on it."""
+    with running_server() as own:
+        stage = Stage(folder, own.new_database())
+        try:
+            yield own, stage
+        finally:
+            stage.close()
+
+
+def outage(server):
+    server.stop("immediate")
+    server.start()
+
+
 if SERVERS:
 
     def test_when_the_server_is_stopped_hard_and_is_back_the_tree_ends_and_nothing_is_done_twice(tmp_path):
-        with running_server() as own:
-            stage = Stage(tmp_path, own.new_database())
-            try:
-                stage.hold("scale")
-                worker = stage.start("worker", executor_id="one")
-                client = stage.start("client", run_id="t")
-                eventually(lambda: only_the_scale_is_left(stage))
-                own.stop("immediate")
-                own.start()
-                stage.go_on("scale")
-                assert client.line()["text"] == ANSWER
-                done_once(stage)
-                assert statuses(stage.database) == {"SUCCESS": len(RUNS)}
-                assert worker.out.poll() is None
-            finally:
-                stage.close()
+        with on_a_server_of_its_own(tmp_path) as (own, stage):
+            stage.hold("scale")
+            worker = stage.start("worker", executor_id="one")
+            client = stage.start("client", run_id="t")
+            eventually(lambda: only_the_scale_is_left(stage))
+            outage(own)
+            stage.go_on("scale")
+            assert client.line()["text"] == ANSWER
+            done_once(stage)
+            assert statuses(stage.database) == {"SUCCESS": len(RUNS)}
+            assert worker.out.poll() is None
 
     def test_runs_that_are_begun_at_once_after_an_outage_are_all_begun(tmp_path):
-        with running_server() as own:
-            stage = Stage(tmp_path, own.new_database())
-            try:
-                worker = stage.start("worker", executor_id="one")
-                worker.kill(signal.SIGSTOP)
-                own.stop("immediate")
-                own.start()
-                clients = [stage.start("client", run_id=f"r{number}") for number in range(4)]
-                eventually(lambda: statuses(stage.database) == {"ENQUEUED": len(clients)})
-                worker.kill(signal.SIGCONT)
-                assert [client.line()["text"] for client in clients] == [ANSWER] * len(clients)
-                assert statuses(stage.database) == {"SUCCESS": len(clients) * len(RUNS)}
-            finally:
-                stage.close()
+        with on_a_server_of_its_own(tmp_path) as (own, stage):
+            worker = stage.start("worker", executor_id="one")
+            worker.kill(signal.SIGSTOP)
+            outage(own)
+            clients = [stage.start("client", run_id=f"r{number}") for number in range(4)]
+            eventually(lambda: statuses(stage.database) == {"ENQUEUED": len(clients)})
+            worker.kill(signal.SIGCONT)
+            assert [client.line()["text"] for client in clients] == [ANSWER] * len(clients)
+            assert statuses(stage.database) == {"SUCCESS": len(clients) * len(RUNS)}
 
     def test_a_run_whose_worker_has_lost_its_id_meanwhile_is_begun_when_it_has_it_again(tmp_path):
-        with running_server() as own:
-            stage = Stage(tmp_path, own.new_database())
-            try:
-                first = stage.start("worker", executor_id="one")
-                first.kill(signal.SIGSTOP)
-                own.stop("immediate")
-                own.start()
-                second = stage.start("worker", executor_id="one")
-                second.kill(signal.SIGSTOP)
-                client = stage.start("client", run_id="t")
-                first.kill(signal.SIGCONT)
-                eventually(lambda: "works under the executor id 'one'" in first.errors())
-                assert statuses(stage.database) == {"PENDING": 1}
-                assert not stage.journal()
-                second.kill()
-                assert client.line()["text"] == ANSWER
-                done_once(stage)
-            finally:
-                stage.close()
+        with on_a_server_of_its_own(tmp_path) as (own, stage):
+            first = stage.start("worker", executor_id="one")
+            first.kill(signal.SIGSTOP)
+            outage(own)
+            second = stage.start("worker", executor_id="one")
+            second.kill(signal.SIGSTOP)
+            client = stage.start("client", run_id="t")
+            first.kill(signal.SIGCONT)
+            eventually(lambda: "works under the executor id 'one'" in first.errors())
+            assert statuses(stage.database) == {"PENDING": 1}
+            assert not stage.journal()
+            second.kill()
+            assert client.line()["text"] == ANSWER
+            done_once(stage)
