@@ -169,7 +169,8 @@ async def test_a_child_waits_for_its_server_however_long_that_is_away(stage):
         writer.close()
 
     with serve(stage) as server:
-        run = started(a2a_child(server.url, auth="ann-token", timeout=LONGEST).run(TASK))
+        child = a2a_child(server.url, auth="ann-token", timeout=LONGEST)  # dropped, it would be closed as the loop ends
+        run = started(child.run(TASK))
         await until(lambda: only_the_scale_is_left(stage))
         server.kill()
         port = int(server.url.rpartition(":")[2])
@@ -178,6 +179,7 @@ async def test_a_child_waits_for_its_server_however_long_that_is_away(stage):
     stage.go_on("scale")
     with serve(stage, port):
         assert (await run).final_response == ANSWER
+    await child.aclose()
     done_once(stage, scale=2)
 
 
